@@ -1,0 +1,27 @@
+"""monro: linear models by stochastic approximation, with no learning rate to tune."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from monro.linear.estimator import LinearClassifier, LinearRegressor
+
+__all__ = ["LinearClassifier", "LinearRegressor"]
+__version__ = "0.1.0"
+
+_HOMES = {
+    "LinearClassifier": "monro.linear.estimator",
+    "LinearRegressor": "monro.linear.estimator",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded on first use: the command line's --help must not wait for Numba and scikit-learn.
+    if name in _HOMES:
+        from importlib import import_module
+
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'monro' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,1 @@
+"""Linear classifiers and regressors by stochastic approximation."""

@@ -1,0 +1,141 @@
+"""What the linear estimators accept: parameters, combinations of them, and data."""
+
+import difflib
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from monro.linear.solvers import SOLVERS
+from monro.rows import Array
+
+
+def choice(name: str, value: Any, allowed: Iterable[str]) -> None:
+    """Raise unless the value is one of those allowed."""
+    names = list(allowed)
+    if isinstance(value, str) and value in names:
+        return
+    close = difflib.get_close_matches(str(value), names, 1)
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    raise ValueError(f"{name}={value!r}: choose one of {', '.join(map(repr, names))}{hint}")
+
+
+def number(name: str, value: Any, low: float, *, open_at_low: bool = False) -> None:
+    """Raise unless the value is a finite number of at least (or above) `low`."""
+    above = ">" if open_at_low else ">="
+    if not isinstance(value, Real) or isinstance(value, bool) or not np.isfinite(float(value)):
+        raise ValueError(f"{name}={value!r}: give a finite number {above} {low:g}")
+    if float(value) < low or (open_at_low and float(value) == low):
+        raise ValueError(f"{name}={value!r}: it must be {above} {low:g}")
+
+
+def whole(name: str, value: Any, low: int) -> None:
+    """Raise unless the value is an integer of at least `low`."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
+        raise ValueError(f"{name}={value!r}: give a whole number of at least {low}")
+
+
+def parameters(estimator: Any, losses: Iterable[str]) -> None:
+    """Check every parameter by itself."""
+    choice("loss", estimator.loss, losses)
+    choice("solver", estimator.solver, ["auto", *SOLVERS])
+    choice("schedule", estimator.schedule, ["bottou", "inverse-t"])
+    number("alpha", estimator.alpha, 0.0)
+    number("decay", estimator.decay, 0.0)
+    if estimator.learning_rate != "auto":
+        if isinstance(estimator.learning_rate, str):
+            choice("learning_rate", estimator.learning_rate, ["auto"])
+        number("learning_rate", estimator.learning_rate, 0.0, open_at_low=True)
+    whole("max_epochs", estimator.max_epochs, 1)
+    if estimator.tol is not None:
+        number("tol", estimator.tol, 0.0)
+    fraction = estimator.validation_fraction
+    number("validation_fraction", fraction, 0.0, open_at_low=True)
+    if fraction >= 1.0:
+        raise ValueError(f"validation_fraction={fraction!r}: it must be < 1")
+
+
+def combination(estimator: Any, solver: str, *, streaming: bool) -> None:
+    """Check that the parameters make sense together, and name those that would."""
+    traits = SOLVERS[solver]
+    schedule = estimator.schedule
+
+    def able(wanted: Any) -> str:
+        return ", ".join(repr(name) for name, t in SOLVERS.items() if wanted(t))
+
+    if schedule == "inverse-t" and schedule not in traits.schedules:
+        raise ValueError(
+            f"solver={solver!r} has no schedule 'inverse-t': "
+            f"use {able(lambda t: 'inverse-t' in t.schedules)}, or leave schedule='bottou'"
+        )
+    if estimator.alpha == 0 and (traits.needs_alpha or schedule == "inverse-t"):
+        what = f"solver={solver!r}" if traits.needs_alpha else "schedule='inverse-t'"
+        raise ValueError(
+            f"{what} needs alpha > 0: without a ridge use schedule='bottou' with "
+            f"{able(lambda t: not t.needs_alpha)}"
+        )
+    if estimator.learning_rate != "auto" and (schedule == "inverse-t" or not traits.takes_rate):
+        what = "schedule='inverse-t'" if schedule == "inverse-t" else f"solver={solver!r}"
+        raise ValueError(
+            f"{what} takes no learning_rate: leave it 'auto', or use schedule='bottou' with "
+            f"{able(lambda t: t.takes_rate)}"
+        )
+    if estimator.decay != 1 and (schedule == "inverse-t" or len(traits.schedules) < 2):
+        what = "schedule='inverse-t'" if schedule == "inverse-t" else f"solver={solver!r}"
+        raise ValueError(
+            f"{what} does not use decay: leave it 1, or use schedule='bottou' with "
+            f"{able(lambda t: len(t.schedules) == 2)}"
+        )
+    if streaming and not traits.streams:
+        raise ValueError(
+            f"solver={solver!r} needs all rows at once: for partial_fit use 'auto' or "
+            f"{able(lambda t: t.streams)}"
+        )
+
+
+def data(estimator: Any, X: Any, y: Any = None, *, reset: bool = True) -> Any:
+    """Validate X (and y): a canonical CSR matrix or a C-contiguous array, of float32 or float64."""
+    both = {} if y is None else {"y": y, "multi_output": False, "y_numeric": False}
+    checked = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        order="C",
+        accept_large_sparse=False,
+        **both,
+    )
+    X, y = (checked, None) if y is None else checked
+    if sp.issparse(X):
+        _check_indices(X)
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+    return X if y is None else (X, y)
+
+
+def _check_indices(X: Any) -> None:
+    """Raise if a column number is out of range: the kernels would read beyond the weights."""
+    if X.indices.size == 0:
+        return
+    if X.indices.min() < 0 or X.indices.max() >= X.shape[1]:
+        at = int(np.flatnonzero((X.indices < 0) | (X.indices >= X.shape[1]))[0])
+        row = int(np.searchsorted(X.indptr, at, side="right")) - 1
+        raise ValueError(
+            f"X: row {row} has the column index {X.indices[at]}, outside 0…{X.shape[1] - 1}; "
+            "rebuild the matrix from its rows, columns and values"
+        )
+
+
+def weights(sample_weight: Any, X: Any) -> Array:
+    """Return sample weights as float64, checked; not all may be 0."""
+    weight: Array = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    if sample_weight is not None and not weight.any():
+        raise ValueError("sample_weight: all weights are 0, no row is left to learn from")
+    return weight

@@ -1,0 +1,75 @@
+"""Implicit stochastic gradient descent (paper 003), each step solved exactly.
+
+The gradient is taken where the step ends, ``θ⁺ = θ - η(∇ℓ(θ⁺) + λw⁺)``; equivalently,
+
+    ``θ⁺ = argmin_θ  η ℓ(w·x + b, y) + ηλ/2 ‖w‖² + ½ ‖θ - θ_old‖²``,    ``θ = (w, b)``.
+
+With ``L = 1 + ηλ`` and ``g = ℓ'(p⁺, y)`` the solution is ``w⁺ = (w - ηg x)/L``, ``b⁺ = b - ηg``,
+
+    and ``p⁺ = w·x/L + b - η(‖x‖²/L + 1) g``:
+
+one scalar equation, which every loss solves (`implicit_derivative`). No step can overshoot, so no
+learning rate makes it diverge. The averaged form is AI-SGD.
+"""
+
+from monro._jit import kernel
+from monro.linear.state import (
+    SMALLEST_SCALE,
+    Examples,
+    State,
+    look_ahead,
+    move,
+    observe,
+    rescale,
+)
+from monro.losses import Loss, implicit_derivative, value
+from monro.rows import Array, dot, sqnorm
+from monro.schedules import Schedule, rate
+
+
+@kernel
+def implicit_epoch(
+    loss: Loss,
+    examples: Examples,
+    order: Array,
+    schedule: Schedule,
+    lam: float,
+    damping: float,
+    state: State,
+) -> float:
+    """Take a step on each example of `order`; return the loss summed *before* each step."""
+    rows = examples.rows
+    r = state.r
+    s = state.scale[0]
+    b = state.bias[0]
+    t = state.t[0]
+    total = 0.0
+    for j in range(order.size):
+        look_ahead(examples, order, j, r)
+        i = order[j]
+        y = examples.y[i]
+        d = s * dot(rows, i, r)
+        total += examples.weight[i] * value(loss, d + b, y)
+
+        eta = rate(schedule, t)
+        L = 1.0 + eta * lam
+        s /= L
+        if s < SMALLEST_SCALE:
+            for k in range(r.size):
+                r[k] *= s
+            rescale(state.average, s)
+            s = 1.0
+        step = examples.weight[i] * eta
+        length = sqnorm(rows, i) / L + damping
+        if length > 0.0:
+            g = implicit_derivative(loss, d / L + b, y, step * length)
+            if g != 0.0:
+                c = -step * g / (L * s)
+                move(state.average, rows, i, c, r)
+                b -= step * damping * g
+        observe(state.average, s, b)
+        t += 1.0
+    state.scale[0] = s
+    state.bias[0] = b
+    state.t[0] = t
+    return total

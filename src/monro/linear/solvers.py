@@ -1,0 +1,303 @@
+"""The solvers by name: which kernel, on which view of the rows, with which schedule.
+
+A solver is built for one problem, anew or to go on from an earlier state, and then only asked to
+`start`, `begin_epoch`, `sweep` and give its `solution`. All it remembers is in the state it gave.
+"""
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from monro.linear.dual import BIAS_PULL, DualState, add_all, dual_epoch, new_dual_state
+from monro.linear.implicit import implicit_epoch
+from monro.linear.sgd import sgd_epoch
+from monro.linear.sgdqn import GainState, new_gain_state, sgdqn_epoch, sgdqn_flawed_epoch
+from monro.linear.state import Examples, Last, State, new_state, start_averaging, weights
+from monro.losses import Loss
+from monro.rows import Array, Biased, Centered, Sparse
+from monro.schedules import Bottou, InverseT, SlowBottou
+
+
+class Problem(NamedTuple):
+    """What to minimise: ``lam/2 ‖w‖² + mean weight_i·loss(w·x_i + b, y_i)``."""
+
+    loss: Loss
+    examples: Examples
+    lam: float
+    fit_intercept: bool
+    n_features: int
+
+
+class Solver(Protocol):
+    """A way to minimise one problem, a sweep over its examples at a time."""
+
+    def start(self) -> Any:
+        """Return the state to begin with: zero weights, or the earlier state."""
+
+    def begin_epoch(self, state: Any) -> Any:
+        """Return the state to begin an epoch with."""
+
+    def thin(self, order: Array, state: Any, rng: np.random.Generator) -> Array:
+        """Leave out examples not worth a visit in this epoch."""
+
+    def sweep(self, order: Array, state: Any, crowd: int = 1) -> float:
+        """Step on each example of `order`, changing `state`; return the loss before each step.
+
+        `crowd` says how many sweeps run at once, on copies of the weights to be averaged.
+        """
+
+    def solution(self, state: Any) -> tuple[Array, float]:
+        """Return weights and bias."""
+
+
+class Traits(NamedTuple):
+    """What a solver can be asked for; the estimator's checks and the documentation read this."""
+
+    schedules: tuple[str, ...]
+    needs_alpha: bool
+    takes_rate: bool
+    streams: bool
+    summary: str
+
+
+_BOTH = ("bottou", "inverse-t")
+SOLVERS = {
+    "sgd": Traits(_BOTH, False, True, True, "stochastic gradient descent"),
+    "asgd": Traits(_BOTH, False, True, True, "sgd, iterates averaged"),
+    "casgd": Traits(_BOTH, False, True, True, "asgd on centred features, at no cost in sparsity"),
+    "implicit": Traits(_BOTH, False, True, True, "exact proximal steps: no rate diverges"),
+    "aisgd": Traits(_BOTH, False, True, True, "implicit, iterates averaged"),
+    "sgdqn": Traits(("bottou",), True, True, True, "a learnt gain for each feature"),
+    "sgdqn-flawed": Traits(("bottou",), True, True, True, "sgdqn as published in 2009"),
+    "dual": Traits((), True, False, False, "dual coordinate ascent: no learning rate at all"),
+}
+
+
+def sparse_damping(problem: Problem) -> float:
+    """Return the share of a step that the bias takes.
+
+    The bias is a feature that is always 1. Among sparse features, each small or rare, full steps
+    would let it swing with every example.
+    """
+    if not problem.fit_intercept:
+        return 0.0
+    return 0.01 if isinstance(problem.examples.rows, Sparse) else 1.0
+
+
+class Descent:
+    """sgd, asgd, casgd, implicit and aisgd: a kernel, a schedule, and the last or mean iterate."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        name: str,
+        schedule: str,
+        eta0: float,
+        decay: float,
+        state: State | None,
+    ):
+        self.problem = problem
+        self.averaged = name in ("asgd", "casgd", "aisgd")
+        self.from_start = schedule == "inverse-t"
+        implicit = name in ("implicit", "aisgd")
+        self.kernel = implicit_epoch if implicit else sgd_epoch
+        if schedule == "inverse-t":
+            self.schedule: Any = InverseT(problem.lam)
+            self.damping = 0.0
+        else:
+            law = SlowBottou if self.averaged else Bottou
+            self.schedule = law(eta0, decay * problem.lam)
+            self.damping = float(problem.fit_intercept) if implicit else sparse_damping(problem)
+
+        rows = problem.examples.rows
+        self.size = problem.n_features
+        self.mean = np.zeros(0)
+        if name == "casgd":
+            self.mean = _mean_row(problem) if state is None else state.centre
+            rows = Centered(rows, self.mean, float(self.mean @ self.mean))
+            self.size += 2
+        # The papers' 1/(λt) regularises the bias as one more weight.
+        self.biased = schedule == "inverse-t" and problem.fit_intercept
+        if self.biased:
+            rows = Biased(rows)
+            self.size += 1
+        self.examples = problem.examples._replace(rows=rows)
+        self.earlier = state
+
+    def start(self) -> State:
+        if self.earlier is not None:
+            return self.earlier
+        state = new_state(self.size)._replace(centre=self.mean)
+        return start_averaging(state) if self.averaged and self.from_start else state
+
+    def begin_epoch(self, state: State) -> State:
+        if self.averaged and isinstance(state.average, Last) and state.t[0] > 0.0:
+            return start_averaging(state)
+        return state
+
+    def thin(self, order: Array, state: State, rng: np.random.Generator) -> Array:
+        return order
+
+    def sweep(self, order: Array, state: State, crowd: int = 1) -> float:
+        return self.kernel(
+            self.problem.loss,
+            self.examples,
+            order,
+            self.schedule,
+            self.problem.lam,
+            self.damping,
+            state,
+        )
+
+    def solution(self, state: State) -> tuple[Array, float]:
+        w, b = weights(state)
+        if self.biased:
+            b = float(w[-1])
+        coef = w[: self.problem.n_features]
+        if self.mean.size:  # w·(x - x̄) + b
+            coef = coef - w[self.mean.size] * self.mean
+            b -= float(coef @ self.mean)
+        return coef, b
+
+
+def _row_lengths(rows: Sparse) -> Array:
+    lengths: Array = rows.indptr[1:] - rows.indptr[:-1]
+    return lengths.view(np.int64)
+
+
+def _mean_row(problem: Problem) -> Array:
+    rows, _, weight = problem.examples
+    if isinstance(rows, Sparse):
+        mass = np.repeat(weight, _row_lengths(rows)) * rows.data
+        total = np.bincount(rows.indices.view(np.int32), mass, minlength=problem.n_features)
+    else:
+        total = weight @ rows.data
+    return np.asarray(total / weight.sum(), dtype=np.float64)
+
+
+class QuasiNewton:
+    """sgdqn and sgdqn-flawed."""
+
+    def __init__(self, problem: Problem, name: str, eta0: float, state: GainState | None):
+        self.problem = problem
+        self.earlier = state
+        self.flawed = name == "sgdqn-flawed"
+        rows = problem.examples.rows
+        size = problem.n_features
+        if problem.fit_intercept:
+            rows = Biased(rows)
+            size += 1
+        self.examples = problem.examples._replace(rows=rows)
+        self.t0 = 1.0 / (problem.lam * eta0)
+        self.gains = np.full(size, 1.0 / problem.lam if self.flawed else eta0)
+        if problem.fit_intercept:
+            self.gains[-1] *= sparse_damping(problem)
+        # Rare enough that the dense passes cost less than the sparse steps between them, often
+        # enough that no ridge step overshoots.
+        self.skip = float(max(1, min(16 * _sparsity(problem), int(0.5 * self.t0))))
+
+    def start(self) -> GainState:
+        if self.earlier is not None:
+            return self.earlier
+        return new_gain_state(self.gains.copy(), self.skip)
+
+    def begin_epoch(self, state: GainState) -> GainState:
+        return state
+
+    def thin(self, order: Array, state: GainState, rng: np.random.Generator) -> Array:
+        return order
+
+    def sweep(self, order: Array, state: GainState, crowd: int = 1) -> float:
+        loss, lam, width = self.problem.loss, self.problem.lam, self.problem.n_features
+        if self.flawed:
+            return sgdqn_flawed_epoch(
+                loss, self.examples, order, lam, self.skip, width, self.t0, state
+            )
+        return sgdqn_epoch(loss, self.examples, order, lam, self.skip, width, state)
+
+    def solution(self, state: GainState) -> tuple[Array, float]:
+        b = float(state.w[-1]) if self.problem.fit_intercept else 0.0
+        return state.w[: self.problem.n_features].copy(), b
+
+
+def _sparsity(problem: Problem) -> int:
+    """Return how many times wider a row is than its non-zeros."""
+    rows = problem.examples.rows
+    if isinstance(rows, Sparse):
+        return int(problem.n_features * problem.examples.y.size / max(1, rows.data.size))
+    return 1
+
+
+class Dual:
+    """Dual coordinate ascent."""
+
+    def __init__(self, problem: Problem, state: DualState | None):
+        self.problem = problem
+        self.earlier = state
+        n = problem.examples.y.size
+        self.h = 1.0 / (problem.lam * n)
+        self.h_bias = 1.0 / (BIAS_PULL * n) if problem.fit_intercept else 0.0
+
+    def start(self) -> DualState:
+        n = self.problem.examples.y.size
+        state = new_dual_state(self.problem.n_features, n)
+        if self.earlier is not None and self.earlier.memory.g.size == n:
+            # The rows may have changed: the weights that belong to these g_i must be summed anew.
+            state.memory.g[:] = self.earlier.memory.g
+            state.bias[0] = self.earlier.bias[0]
+            add_all(self.problem.examples, -self.h, state.memory.g, state.w)
+        return state
+
+    def begin_epoch(self, state: DualState) -> DualState:
+        # Anchor the bias where it is: its part h_b Σ g_i of the sum starts anew from there.
+        state.bias[0] -= self.h_bias * float(self.problem.examples.weight @ state.memory.g)
+        return state
+
+    def thin(self, order: Array, state: DualState, rng: np.random.Generator) -> Array:
+        # An example that did not move at its last k visits is visited with probability 2^-k: far
+        # on the flat side of a hinge it would not move now either (LIBLINEAR's shrinking, but
+        # nothing is ever left out for good).
+        idle = state.memory.idle
+        if not idle.any():
+            return order
+        kept: Array = order[rng.random(order.size) < np.ldexp(1.0, -idle[order])]
+        return kept
+
+    def sweep(self, order: Array, state: DualState, crowd: int = 1) -> float:
+        return dual_epoch(
+            self.problem.loss,
+            self.problem.examples,
+            order,
+            self.h,
+            self.h_bias,
+            float(crowd),
+            state,
+        )
+
+    def solution(self, state: DualState) -> tuple[Array, float]:
+        return state.w.copy(), float(state.bias[0])
+
+
+def make_solver(
+    problem: Problem,
+    name: str,
+    schedule: str = "bottou",
+    eta0: float = 1.0,
+    decay: float = 1.0,
+    state: Any = None,
+) -> Solver:
+    """Build the solver of that name for a problem; `state` is an earlier one to go on from."""
+    if name == "dual":
+        return Dual(problem, state)
+    if name.startswith("sgdqn"):
+        return QuasiNewton(problem, name, eta0, state)
+    return Descent(problem, name, schedule, eta0, decay, state)
+
+
+def state_from_solution(coef: Array, intercept: float, t: float) -> State:
+    """Return the state of a descent that arrived at these weights after t steps."""
+    state = new_state(coef.size)
+    state.r[:] = coef
+    state.bias[0] = intercept
+    state.t[0] = t
+    return state

@@ -1,0 +1,282 @@
+"""The epoch loop: in what order to visit the examples, on how many threads, and when to stop."""
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+
+from monro._jit import kernel
+from monro.linear.solvers import Problem, Solver, make_solver
+from monro.linear.state import Examples, PerExample
+from monro.losses import Loss, value
+from monro.rows import Array, dot, sqnorm
+
+# Rows visited together when their order is shuffled. Alone, a random row costs more to fetch than
+# to use; sixteen neighbours cost little more than in sequence, and still mix well.
+_BLOCK_ROWS = 16
+_FEWEST_BLOCKS = 512
+_PATIENCE = 3
+
+
+# ---------------------------------------------------------------------------- order and evaluation
+
+
+def visiting_order(n: int, rng: np.random.Generator) -> Array:
+    """Return 0…n-1 in random order, by blocks of neighbouring rows where n is large.
+
+    Examples
+    --------
+    >>> sorted(visiting_order(10_000, np.random.default_rng(0))) == list(range(10_000))
+    True
+    """
+    size = min(_BLOCK_ROWS, n // _FEWEST_BLOCKS)
+    if size <= 1:
+        return rng.permutation(n)
+    start = int(rng.integers(size))  # so that the blocks' borders move from epoch to epoch
+    n_blocks = (n - start) // size
+    blocks = start + size * rng.permutation(n_blocks)[:, None] + np.arange(size)
+    rest = np.concatenate([np.arange(start), np.arange(start + size * n_blocks, n)])
+    return np.concatenate([blocks.ravel(), rest])
+
+
+@kernel
+def total_loss(loss: Loss, examples: Examples, w: Array, b: float) -> float:
+    """Return ``Σ weight_i·ℓ(w·x_i + b, y_i)``."""
+    total = 0.0
+    for i in range(examples.y.size):
+        p = dot(examples.rows, i, w) + b
+        total += examples.weight[i] * value(loss, p, examples.y[i])
+    return total
+
+
+@kernel
+def mean_sqnorm(rows: Any, order: Array) -> float:
+    """Return the mean of ``‖x_i‖²`` over `order`."""
+    total = 0.0
+    for j in range(order.size):
+        total += sqnorm(rows, order[j])
+    return total / order.size
+
+
+def mean_loss(problem: Problem, w: Array, b: float) -> float:
+    """Return the weighted mean loss over the problem's examples."""
+    total = total_loss(problem.loss, problem.examples, w, b)
+    return float(total / problem.examples.weight.sum())
+
+
+def objective(problem: Problem, w: Array, b: float) -> float:
+    """Return F(w, b)."""
+    return mean_loss(problem, w, b) + 0.5 * problem.lam * float(w @ w)
+
+
+# -------------------------------------------------------------------------------- the learning rate
+
+
+def choose_rate(
+    problem: Problem, name: str, decay: float, rng: np.random.Generator, sample: int = 2000
+) -> float:
+    """Find η0 by doubling and halving on a sample of the rows.
+
+    A rate is judged by the loss of each row *before* the step on it, so the sample serves to train
+    and to test at once, and a rate that merely memorises does not win.
+    """
+    n = problem.examples.y.size
+    order = visiting_order(n, rng)[:sample]
+    length = mean_sqnorm(problem.examples.rows, order)
+    if length == 0.0:
+        return 1.0
+
+    def trial(eta0: float) -> float:
+        solver = make_solver(problem, name, "bottou", eta0, decay)
+        total = solver.sweep(order, solver.start())
+        return total if np.isfinite(total) else np.inf
+
+    eta0 = 1.0 / length
+    best = trial(eta0)
+    for factor in (2.0, 0.5):
+        start = eta0
+        for _ in range(60):
+            cost = trial(eta0 * factor)
+            if not cost < best and np.isfinite(best):
+                break
+            eta0, best = eta0 * factor, cost
+        if eta0 != start:
+            break
+    return eta0
+
+
+# ------------------------------------------------------------------------------------------ threads
+
+
+def _weight_arrays(state: Any) -> list[Array]:
+    """List the arrays of a state that each thread needs for itself."""
+    arrays = []
+    for part in state:
+        if isinstance(part, np.ndarray):
+            arrays.append(part)
+        elif not isinstance(part, PerExample):
+            arrays += _weight_arrays(part)
+    return arrays
+
+
+def _fork(state: Any) -> Any:
+    """Copy a state for a thread, except what belongs to single examples."""
+    if isinstance(state, PerExample):
+        return state
+    return type(state)(*(p.copy() if isinstance(p, np.ndarray) else _fork(p) for p in state))
+
+
+def parallel_sweep(
+    solver: Solver, order: Array, state: Any, pool: ThreadPoolExecutor, n_jobs: int
+) -> float:
+    """Sweep on several threads, each on its own copy of the weights, averaged many times over.
+
+    Threads that write to shared weights would be slower than one alone: the cache lines of frequent
+    features travel between the cores at every step.
+    """
+    work = _nonzeros(solver, order.size)
+    width = sum(array.size for array in _weight_arrays(state))
+    merges = int(np.clip(work / (20 * n_jobs * width), 1, 32))
+    forks = [_fork(state) for _ in range(n_jobs)]
+    total = 0.0
+    for chunk in np.array_split(order, merges):
+        size = chunk.size // n_jobs  # equal shares, so that all copies agree on the time
+        parts = [chunk[k * size : (k + 1) * size] for k in range(n_jobs)]
+        total += sum(pool.map(solver.sweep, parts, forks, repeat(n_jobs)))
+        for target, *copies in zip(*map(_weight_arrays, [state, *forks]), strict=True):
+            np.mean(copies, axis=0, out=target)
+        if size * n_jobs < chunk.size:
+            total += solver.sweep(chunk[size * n_jobs :], state)
+        for target, *copies in zip(*map(_weight_arrays, [state, *forks]), strict=True):
+            for copy in copies:
+                copy[:] = target
+    return total
+
+
+def _nonzeros(solver: Any, n_rows: int) -> float:
+    rows, y, _ = solver.problem.examples
+    return float(n_rows * rows.data.size / y.size)
+
+
+# ---------------------------------------------------------------------------------------- the loop
+
+
+class Task:
+    """One model to train: a solver and its state. One-vs-rest has a task for each class."""
+
+    def __init__(self, solver: Solver, problem: Problem, state: Any, rng: np.random.Generator):
+        self.solver = solver
+        self.problem = problem
+        self.state = state
+        self.rng = rng
+
+    def epoch(self, order: Array, pool: ThreadPoolExecutor | None, n_jobs: int) -> float:
+        """Take one epoch; return the mean loss, each example's taken before its step."""
+        self.state = self.solver.begin_epoch(self.state)
+        order = self.solver.thin(order, self.state, self.rng)
+        if pool is None:
+            total = self.solver.sweep(order, self.state)
+        else:
+            total = parallel_sweep(self.solver, order, self.state, pool, n_jobs)
+        return total / max(1, order.size)
+
+    def solution(self) -> tuple[Array, float]:
+        """Return the weights and the bias."""
+        return self.solver.solution(self.state)
+
+
+class Stopper:
+    """Watches a loss: whether it is the best so far, and whether it has stopped improving."""
+
+    def __init__(self, tol: float | None):
+        self.tol = tol or 0.0
+        self.best = np.inf
+        self.idle = 0
+
+    def improved(self, loss: float) -> bool:
+        """Note a loss; tell whether it is the best so far."""
+        better = loss < self.best
+        self.idle = 0 if loss < self.best - self.tol else self.idle + 1
+        self.best = min(self.best, loss)
+        return better
+
+    @property
+    def exhausted(self) -> bool:
+        """Tell whether the last epochs brought no improvement."""
+        return self.idle >= _PATIENCE
+
+
+def train(
+    tasks: Sequence[Task],
+    *,
+    epochs: int,
+    shuffle: bool,
+    rng: np.random.Generator,
+    n_jobs: int,
+    evaluate: Callable[[list[tuple[Array, float]]], dict[str, float]] | None = None,
+    monitor: str | None = None,
+    tol: float | None = None,
+    after_epoch: Callable[[dict[str, float]], bool] = lambda record: False,
+) -> list[dict[str, float]]:
+    """Run the epochs; return one record for each.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+        Trained side by side, on the same order of the same rows. Several tasks share the threads;
+        a single one is split among them.
+    evaluate : callable, optional
+        From all tasks' solutions to losses that go into the record.
+    monitor : str, optional
+        The loss of `evaluate` that must go on improving. The best epoch's state is restored if it
+        is the validation loss.
+    after_epoch : callable
+        Sees each record; returns True to stop.
+    """
+    history: list[dict[str, float]] = []
+    stopper = Stopper(tol)
+    best: list[Any] | None = None
+    n = tasks[0].problem.examples.y.size
+    natural = np.arange(n)
+    pool = ThreadPoolExecutor(n_jobs) if n_jobs > 1 else None
+    try:
+        begin = time.perf_counter()
+        for epoch in range(1, epochs + 1):
+            order = visiting_order(n, rng) if shuffle else natural
+            if pool is not None and len(tasks) > 1:
+                losses = list(pool.map(Task.epoch, tasks, repeat(order), repeat(None), repeat(1)))
+            else:
+                losses = [task.epoch(order, pool, n_jobs) for task in tasks]
+            record = {
+                "epoch": epoch,
+                "seconds": time.perf_counter() - begin,
+                "loss": float(np.mean(losses)),
+            }
+            if evaluate is not None:
+                record |= evaluate([task.solution() for task in tasks])
+            history.append(record)
+            stop = after_epoch(record)
+            if monitor is not None:
+                if stopper.improved(record[monitor]) and monitor == "validation_loss":
+                    best = deepcopy([task.state for task in tasks])
+                stop |= stopper.exhausted
+            if stop:
+                break
+    finally:
+        if pool is not None:
+            pool.shutdown()
+    if best is not None:
+        for task, state in zip(tasks, best, strict=True):
+            task.state = state
+    return history
+
+
+def curvature_ratio(problem: Problem, rng: np.random.Generator) -> float:
+    """Return ``mean ‖x‖² / (λN)``: about how many epochs the dual solver needs."""
+    n = problem.examples.y.size
+    order = rng.choice(n, min(n, 1000), replace=False)
+    return mean_sqnorm(problem.examples.rows, order) / (problem.lam * n)

@@ -1,0 +1,153 @@
+"""Losses ``ℓ(p, y)`` of a prediction ``p = w·x + b`` and a target y (−1 or +1 for classes).
+
+Each loss has three methods: its value, its derivative ``ℓ'(p, y)`` in p, and the derivative *after
+an implicit step*: with ``p⁺ = argmin_a step·ℓ(a, y) + (a - p)²/2``, the number ``ℓ'(p⁺, y)``, so
+that ``p⁺ = p - step·ℓ'(p⁺, y)``. Every implicit update of methods A5 is this one equation. Where
+the loss has a kink, ``ℓ'(p⁺, y)`` is the subgradient that solves it.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+from monro._jit import generic
+from monro._math import omega, sigmoid, softplus
+
+Loss = Any  # one of the classes below; Numba resolves which
+
+
+@generic
+def value(loss: Loss, p: float, y: float) -> float:
+    """``ℓ(p, y)``."""
+    return float(loss.value(p, y))
+
+
+@generic
+def derivative(loss: Loss, p: float, y: float) -> float:
+    """``ℓ'(p, y)``, the (sub)derivative in p."""
+    return float(loss.derivative(p, y))
+
+
+@generic
+def implicit_derivative(loss: Loss, p: float, y: float, step: float) -> float:
+    """``ℓ'(p⁺, y)`` where ``p⁺ = p - step·ℓ'(p⁺, y)``; step > 0."""
+    return float(loss.implicit_derivative(p, y, step))
+
+
+class Hinge(NamedTuple):
+    """``max(0, 1 - yp)``."""
+
+    def value(self, p, y):  # type: ignore[no-untyped-def]
+        return max(0.0, 1.0 - y * p)
+
+    def derivative(self, p, y):  # type: ignore[no-untyped-def]
+        return -y if y * p < 1.0 else 0.0
+
+    def implicit_derivative(self, p, y, step):  # type: ignore[no-untyped-def]
+        # A full step, no step, or a step that ends on the kink.
+        return -y * min(max((1.0 - y * p) / step, 0.0), 1.0)
+
+
+class SquaredHinge(NamedTuple):
+    """``max(0, 1 - yp)²``."""
+
+    def value(self, p, y):  # type: ignore[no-untyped-def]
+        return max(0.0, 1.0 - y * p) ** 2
+
+    def derivative(self, p, y):  # type: ignore[no-untyped-def]
+        return -2.0 * y * max(0.0, 1.0 - y * p)
+
+    def implicit_derivative(self, p, y, step):  # type: ignore[no-untyped-def]
+        return -2.0 * y * max(0.0, 1.0 - y * p) / (1.0 + 2.0 * step)
+
+
+class Log(NamedTuple):
+    """``log(1 + exp(-yp))``."""
+
+    def value(self, p, y):  # type: ignore[no-untyped-def]
+        return softplus(-y * p)
+
+    def derivative(self, p, y):  # type: ignore[no-untyped-def]
+        return -y * sigmoid(-y * p)
+
+    def implicit_derivative(self, p, y, step):  # type: ignore[no-untyped-def]
+        # The new margin z solves h(z) = z - m - step·σ(-z) = 0. h increases (h' ≥ 1), and its root
+        # lies between m and m + step·σ(-m); Newton's method, kept inside that bracket.
+        m = y * p
+        s = sigmoid(-m)
+        low = m
+        high = m + step * s
+        z = m + step * s / (1.0 + step * s * (1.0 - s))
+        if step * s > 4.0:
+            # A long step: σ(-z) ≤ exp(-z) bounds the root by that of z - m = step·exp(-z).
+            high = min(high, m + omega(math.log(step) - m))
+            z = min(z, high)
+        for _ in range(60):
+            s = sigmoid(-z)
+            h = z - m - step * s
+            if h > 0.0:
+                high = z
+            else:
+                low = z
+            move = h / (1.0 + step * s * (1.0 - s))
+            z -= move
+            if not low <= z <= high:
+                z = 0.5 * (low + high)
+            elif abs(move) <= 1e-8 * (1.0 + abs(z)):  # quadratic: what is left is its square
+                break
+        return -y * sigmoid(-z)
+
+
+class Squared(NamedTuple):
+    """``(p - y)²/2``."""
+
+    def value(self, p, y):  # type: ignore[no-untyped-def]
+        return 0.5 * (p - y) ** 2
+
+    def derivative(self, p, y):  # type: ignore[no-untyped-def]
+        return p - y
+
+    def implicit_derivative(self, p, y, step):  # type: ignore[no-untyped-def]
+        return (p - y) / (1.0 + step)
+
+
+class Absolute(NamedTuple):
+    """``|p - y|``."""
+
+    def value(self, p, y):  # type: ignore[no-untyped-def]
+        return abs(p - y)
+
+    def derivative(self, p, y):  # type: ignore[no-untyped-def]
+        return 1.0 if p > y else (-1.0 if p < y else 0.0)
+
+    def implicit_derivative(self, p, y, step):  # type: ignore[no-untyped-def]
+        return min(max((p - y) / step, -1.0), 1.0)
+
+
+class Huber(NamedTuple):
+    """``r²/2`` where ``|r| ≤ δ``, else ``δ(|r| - δ/2)``, with ``r = p - y``."""
+
+    delta: float
+
+    def value(self, p, y):  # type: ignore[no-untyped-def]
+        r = abs(p - y)
+        return 0.5 * r * r if r <= self.delta else self.delta * (r - 0.5 * self.delta)
+
+    def derivative(self, p, y):  # type: ignore[no-untyped-def]
+        return min(max(p - y, -self.delta), self.delta)
+
+    def implicit_derivative(self, p, y, step):  # type: ignore[no-untyped-def]
+        return min(max((p - y) / (1.0 + step), -self.delta), self.delta)
+
+
+class Poisson(NamedTuple):
+    """``exp(p) - yp``: minus the log-likelihood of a count y of mean exp(p), up to a constant."""
+
+    def value(self, p, y):  # type: ignore[no-untyped-def]
+        return math.exp(p) - y * p
+
+    def derivative(self, p, y):  # type: ignore[no-untyped-def]
+        return math.exp(p) - y
+
+    def implicit_derivative(self, p, y, step):  # type: ignore[no-untyped-def]
+        # p⁺ + step·exp(p⁺) = p + step·y, and ω solves this without an exponential of p.
+        return omega(math.log(step) + p + step * y) / step - y

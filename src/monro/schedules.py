@@ -1,0 +1,44 @@
+"""Learning rates ``η_t``; t = 0 at the first step."""
+
+import math
+from typing import Any, NamedTuple
+
+from monro._jit import generic
+
+Schedule = Any  # one of the classes below; Numba resolves which
+
+
+@generic
+def rate(schedule: Schedule, t: float) -> float:
+    """``η_t``."""
+    return float(schedule.rate(t))
+
+
+class Bottou(NamedTuple):
+    """``η0 / (1 + β λ η0 t)``: SVMSGD2's schedule (papers 003 and 004)."""
+
+    eta0: float
+    decay: float  # β λ
+
+    def rate(self, t):  # type: ignore[no-untyped-def]
+        return self.eta0 / (1.0 + self.decay * self.eta0 * t)
+
+
+class SlowBottou(NamedTuple):
+    """``η0 / (1 + β λ η0 t)^¾``: the slower decay that averaging wants (Xu, 2010)."""
+
+    eta0: float
+    decay: float  # β λ
+
+    def rate(self, t):  # type: ignore[no-untyped-def]
+        root = math.sqrt(1.0 + self.decay * self.eta0 * t)
+        return self.eta0 / (root * math.sqrt(root))
+
+
+class InverseT(NamedTuple):
+    """``1 / (λ(t + 1))``: paper 002's schedule, with no rate to choose."""
+
+    lam: float
+
+    def rate(self, t):  # type: ignore[no-untyped-def]
+        return 1.0 / (self.lam * (t + 1.0))

@@ -2,14 +2,14 @@
 
 At the optimum of ``F(w, b) = λ/2 ‖w‖² + (1/N) Σ_i ℓ(w·x_i + b, y_i)`` the weights are a sum over
 examples, ``w = -h Σ_i g_i x_i`` with ``g_i = ℓ'(p_i, y_i)`` and ``h = 1/(λN)``. Keep one g_i for
-each example and let w follow. A step on example i takes its own part out of the prediction and puts the
-best one in:
+each example and let w follow. A step on example i takes its own part out of the prediction and
+puts the best one in:
 
     ``p⁺ = (p + h‖x_i‖² g_i) - h‖x_i‖² g⁺``,   ``g⁺ = ℓ'(p⁺, y_i)``:
 
 the same scalar equation as an implicit step of length h, but from where the example would be
-without its own pull. That removes the noise: the steps go to zero by themselves, with no rate to choose
-(Hsieh et al., 2008; Shalev-Shwartz & Zhang, 2013).
+without its own pull. That removes the noise: the steps go to zero by themselves, with no rate to
+choose (Hsieh et al., 2008; Shalev-Shwartz & Zhang, 2013).
 
 The bias is not regularised, so it has no such sum. It is pulled towards its value at the start of
 the epoch (a proximal point method): ``b = anchor - h_b Σ_i g_i`` with ``h_b = 1/(κN)``.

@@ -20,7 +20,7 @@ from monro.linear.state import (
     look_ahead,
     move,
     observe,
-    rescale,
+    settle,
 )
 from monro.losses import Loss, implicit_derivative, value
 from monro.rows import Array, dot, sqnorm
@@ -55,9 +55,9 @@ def implicit_epoch(
         L = 1.0 + eta * lam
         s /= L
         if s < SMALLEST_SCALE:
+            settle(state.average, r)
             for k in range(r.size):
                 r[k] *= s
-            rescale(state.average, s)
             s = 1.0
         step = examples.weight[i] * eta
         length = sqnorm(rows, i) / L + damping

@@ -16,7 +16,7 @@ from monro.linear.state import (
     look_ahead,
     move,
     observe,
-    rescale,
+    settle,
 )
 from monro.losses import Loss, derivative, value
 from monro.rows import Array, dot
@@ -51,9 +51,9 @@ def sgd_epoch(
         eta = rate(schedule, t)
         s *= 1.0 - eta * lam
         if abs(s) < SMALLEST_SCALE:  # at the first step of 1/(λt) it is 0
+            settle(state.average, r)
             for k in range(r.size):
                 r[k] *= s
-            rescale(state.average, s if s != 0.0 else 1.0)
             s = 1.0
         if g != 0.0:
             c = -eta * g / s

@@ -43,9 +43,9 @@ def observe(average: Average, scale: float, bias: float) -> None:
 
 
 @generic
-def rescale(average: Average, factor: float) -> None:
-    """Note that r was multiplied by this factor."""
-    average.rescale(factor)
+def settle(average: Average, r: Array) -> None:
+    """Take in all that is owed to the average, before r is multiplied out."""
+    average.settle(r)
 
 
 class Last(NamedTuple):
@@ -57,7 +57,7 @@ class Last(NamedTuple):
     def observe(self, scale, bias):  # type: ignore[no-untyped-def]
         pass
 
-    def rescale(self, factor):  # type: ignore[no-untyped-def]
+    def settle(self, r):  # type: ignore[no-untyped-def]
         pass
 
 
@@ -81,8 +81,10 @@ class Mean(NamedTuple):
         self.biases[0] += bias
         self.steps[0] += 1.0
 
-    def rescale(self, factor):  # type: ignore[no-untyped-def]
-        self.scales[0] /= factor
+    def settle(self, r):  # type: ignore[no-untyped-def]
+        for k in range(r.size):
+            self.u[k] -= self.scales[0] * r[k]
+        self.scales[0] = 0.0
 
 
 class PerExample(NamedTuple):
@@ -103,8 +105,9 @@ class State(NamedTuple):
     centre: Array  # the mean row of casgd; empty for the others
 
 
-# Below this scale r holds numbers so large that it is time to multiply them out.
-SMALLEST_SCALE = 1e-9
+# Below this scale it is time to multiply r out: the mean is a difference of numbers 1/scale times
+# as large, and loses that many digits.
+SMALLEST_SCALE = 1e-5
 
 
 def new_state(size: int) -> State:

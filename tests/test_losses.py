@@ -25,12 +25,11 @@ from monro.losses import (
     value,
 )
 
-PROPERTY = settings(deadline=None, derandomize=True, max_examples=150)
+PROPERTY = settings(deadline=None, derandomize=True, max_examples=100)
 SIGNS = st.sampled_from([-1.0, 1.0])
-NUMBERS = st.floats(-1e3, 1e3)
 COUNTS = st.integers(0, 10).map(float)
 # Near 0 as often as far away: that is where kinks and curvature are.
-PREDICTIONS = st.one_of(st.floats(-3.0, 3.0), NUMBERS)
+NUMBERS = st.one_of(st.floats(-3.0, 3.0), st.floats(-1e3, 1e3))
 # Twelve decades, each as likely as the others.
 STEPS = st.floats(-6.0, 6.0).map(lambda exponent: 10.0**exponent)
 
@@ -43,20 +42,10 @@ class Case(NamedTuple):
     slope: Callable[[Decimal, Decimal], Decimal]  # increasing; a kink is a jump
     targets: st.SearchStrategy[float]
     kinks: Callable[[float], list[float]]
-    predictions: st.SearchStrategy[float] = PREDICTIONS
+    predictions: st.SearchStrategy[float] = NUMBERS
 
 
-def huber_case(delta):
-    d = Decimal(delta)
-    return Case(
-        Huber(delta),
-        lambda p, y: float(special.huber(delta, p - y)),
-        lambda a, y: max(-d, min(d, a - y)),
-        NUMBERS,
-        lambda y: [y - delta, y + delta],
-    )
-
-
+DELTA = Decimal("1.25")
 CASES = {
     "hinge": Case(
         Hinge(),
@@ -93,8 +82,13 @@ CASES = {
         NUMBERS,
         lambda y: [y],
     ),
-    "huber": huber_case(1.35),
-    "huber_small_delta": huber_case(1e-3),
+    "huber": Case(
+        Huber(1.25),
+        lambda p, y: float(special.huber(1.25, p - y)),
+        lambda a, y: max(-DELTA, min(DELTA, a - y)),
+        NUMBERS,
+        lambda y: [y - 1.25, y + 1.25],
+    ),
     "poisson": Case(
         Poisson(),
         lambda p, y: -float(stats.poisson.logpmf(y, np.exp(p)) + special.gammaln(y + 1.0)),
@@ -139,7 +133,7 @@ def exact_step(case, p, y, step):
 @PROPERTY
 @given(data=st.data())
 def test_value_is_that_of_the_reference(case, data):
-    p, y = data.draw(case.predictions), data.draw(case.targets)
+    p, y = data.draw(st.tuples(case.predictions, case.targets))
     expected = case.value(p, y)
     # The Poisson loss is a difference; no formula keeps more digits than its larger part has.
     size = abs(expected) + (abs(y * p) if isinstance(case.loss, Poisson) else 0.0)
@@ -150,7 +144,7 @@ def test_value_is_that_of_the_reference(case, data):
 @PROPERTY
 @given(data=st.data())
 def test_derivative_agrees_with_finite_differences(case, data):
-    p, y = data.draw(case.predictions), data.draw(case.targets)
+    p, y = data.draw(st.tuples(case.predictions, case.targets))
     h = 1e-3
     assume(all(abs(p - kink) > 2.0 * h for kink in case.kinks(y)))
     far, near = (
@@ -169,21 +163,11 @@ def test_the_tangent_lies_below_the_loss(case, data):
     # The definition of a subgradient: convexity, and the right value at every kink.
     y = data.draw(case.targets)
     points = st.one_of(case.predictions, *map(st.just, case.kinks(y)))
-    p, q = data.draw(points), data.draw(points)
+    p, q = data.draw(st.tuples(points, points))
     tangent = value(case.loss, p, y) + derivative(case.loss, p, y) * (q - p)
     size = value(case.loss, p, y) + value(case.loss, q, y) + abs(y * p) + abs(y * q)
     slack = 1e-14 * (size + abs(derivative(case.loss, p, y) * (q - p)))
     assert value(case.loss, q, y) >= tangent - slack
-
-
-@every_loss
-@PROPERTY
-@given(data=st.data())
-def test_derivative_never_decreases(case, data):
-    y = data.draw(case.targets)
-    points = st.one_of(case.predictions, *map(st.just, case.kinks(y)))
-    p, q = sorted([data.draw(points), data.draw(points)])
-    assert derivative(case.loss, p, y) <= derivative(case.loss, q, y)
 
 
 @pytest.mark.parametrize("y", [-1.0, 1.0])
@@ -211,7 +195,7 @@ def test_log_loss_is_the_hinge_far_out(p, y):
 @PROPERTY
 @given(data=st.data())
 def test_implicit_step_minimises(case, data):
-    p, y, step = data.draw(case.predictions), data.draw(case.targets), data.draw(STEPS)
+    p, y, step = data.draw(st.tuples(case.predictions, case.targets, STEPS))
     check_implicit_step(case, p, y, step)
 
 
@@ -254,23 +238,10 @@ def test_implicit_poisson_step_minimises_for_large_counts(y, step):
 
 
 @every_loss
-@PROPERTY
-@given(data=st.data())
-def test_implicit_derivative_is_a_subgradient_where_the_step_ends(case, data):
-    p, y, step = data.draw(case.predictions), data.draw(case.targets), data.draw(STEPS)
-    g = implicit_derivative(case.loss, p, y, step)
-    end = p - step * g
-    # Half of what rounding may have moved the end by, at most, to either side.
-    blur = 1e-9 + 1e-12 * (abs(p) + step * abs(y))
-    low, high = derivative(case.loss, end - blur, y), derivative(case.loss, end + blur, y)
-    assert low * (1.0 - 1e-9 * np.sign(low)) <= g <= high * (1.0 + 1e-9 * np.sign(high))
-
-
-@every_loss
-@PROPERTY
+@settings(PROPERTY, max_examples=60)
 @given(data=st.data())
 def test_implicit_step_never_overshoots(case, data):
-    p, y, step = data.draw(case.predictions), data.draw(case.targets), data.draw(STEPS)
+    p, y, step = data.draw(st.tuples(case.predictions, case.targets, STEPS))
     g, d = implicit_derivative(case.loss, p, y, step), derivative(case.loss, p, y)
     count = y if isinstance(case.loss, Poisson) else 0.0
     slack = 1e-13 * (abs(d) + count)
@@ -309,20 +280,17 @@ def exact_update(case, weights, x, y, eta, penalties):
     return (at_zero + by_one * float(a))[:n]
 
 
-def vectors(size):
-    return st.lists(st.floats(-1.0, 1.0), min_size=size, max_size=size).map(np.array)
-
-
 @every_loss
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
 @settings(PROPERTY, max_examples=60)
 @given(data=st.data())
 def test_full_update_minimises_the_proximal_objective(case, bias, data):
-    w, x = 3.0 * data.draw(vectors(3)), data.draw(vectors(3))
-    b = data.draw(st.floats(-3.0, 3.0)) if bias else 0.0
-    y, eta = data.draw(case.targets), data.draw(STEPS)
-    lam = data.draw(st.sampled_from([0.0, 1e-4, 1.0]))
+    *w, b = data.draw(st.tuples(*4 * [st.floats(-3.0, 3.0)]))
+    x = np.array(data.draw(st.tuples(*3 * [st.floats(-1.0, 1.0)])))
+    ridges = st.sampled_from([0.0, 1e-4, 1.0])
+    y, eta, lam = data.draw(st.tuples(case.targets, STEPS, ridges))
     assume(bias or np.linalg.norm(x) > 1e-3)
+    w, b = np.array(w), b * bias
 
     L = 1.0 + eta * lam
     step = eta * (x @ x / L + bias)

@@ -164,9 +164,7 @@ def test_lazy_scaling_equals_the_naive_recursion(
 ):
     problem, X, order = make_problem(loss, seed, lam, sparse, weighted, fit_intercept)
     implicit = name in ("implicit", "aisgd")
-    damping = float(fit_intercept)
-    if sparse and not implicit:
-        damping *= 0.01
+    damping = float(fit_intercept) * (0.01 if sparse else 1.0)
     expected = naive_bottou(
         problem, X, order, 0.3, 2.0, averaged=name[0] == "a", implicit=implicit, damping=damping
     )

@@ -106,10 +106,11 @@ def data(estimator: Any, X: Any, y: Any = None, *, reset: bool = True) -> Any:
         accept_sparse="csr",
         dtype=[np.float64, np.float32],
         order="C",
-        accept_large_sparse=False,
         **both,
     )
     X, y = (checked, None) if y is None else checked
+    if X.shape[1] > np.iinfo(np.int32).max:
+        raise ValueError(f"X has {X.shape[1]:,} features; at most 2,147,483,647 are supported")
     if sp.issparse(X):
         _check_indices(X)
         if not X.has_canonical_format:

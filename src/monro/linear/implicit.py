@@ -1,12 +1,13 @@
 """Implicit stochastic gradient descent (paper 003), each step solved exactly.
 
-The gradient is taken where the step ends, ``θ⁺ = θ - η(∇ℓ(θ⁺) + λw⁺)``; equivalently,
+The gradient is taken where the step ends, ``θ⁺ = θ - η(∇ℓ(θ⁺) + λw⁺)``, ``θ = (w, b)``; that is,
 
-    ``θ⁺ = argmin_θ  η ℓ(w·x + b, y) + ηλ/2 ‖w‖² + ½ ‖θ - θ_old‖²``,    ``θ = (w, b)``.
+    ``θ⁺ = argmin_θ  η ℓ(w·x + b, y) + ηλ/2 ‖w‖² + ½ ‖w - w_old‖² + (b - b_old)²/(2δ)``
 
-With ``L = 1 + ηλ`` and ``g = ℓ'(p⁺, y)`` the solution is ``w⁺ = (w - ηg x)/L``, ``b⁺ = b - ηg``,
+where δ, the damping, is 1, or less where the bias should move more slowly than the weights. With
+``L = 1 + ηλ`` and ``g = ℓ'(p⁺, y)`` the solution is ``w⁺ = (w - ηg x)/L``, ``b⁺ = b - δηg``, and
 
-    and ``p⁺ = w·x/L + b - η(‖x‖²/L + 1) g``:
+    ``p⁺ = w·x/L + b - η(‖x‖²/L + δ) g``:
 
 one scalar equation, which every loss solves (`implicit_derivative`). No step can overshoot, so no
 learning rate makes it diverge. The averaged form is AI-SGD.

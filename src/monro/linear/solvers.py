@@ -73,7 +73,7 @@ SOLVERS = {
 }
 
 
-def sparse_damping(problem: Problem) -> float:
+def bias_damping(problem: Problem) -> float:
     """Return the share of a step that the bias takes.
 
     The bias is a feature that is always 1. Among sparse features, each small or rare, full steps
@@ -107,7 +107,7 @@ class Descent:
         else:
             law = SlowBottou if self.averaged else Bottou
             self.schedule = law(eta0, decay * problem.lam)
-            self.damping = float(problem.fit_intercept) if implicit else sparse_damping(problem)
+            self.damping = bias_damping(problem)
 
         rows = problem.examples.rows
         self.size = problem.n_features
@@ -191,7 +191,7 @@ class QuasiNewton:
         self.t0 = 1.0 / (problem.lam * eta0)
         self.gains = np.full(size, 1.0 / problem.lam if self.flawed else eta0)
         if problem.fit_intercept:
-            self.gains[-1] *= sparse_damping(problem)
+            self.gains[-1] *= bias_damping(problem)
         # Rare enough that the dense passes cost less than the sparse steps between them, often
         # enough that no ridge step overshoots.
         self.skip = float(max(1, min(16 * _sparsity(problem), int(0.5 * self.t0))))

@@ -1,7 +1,7 @@
 """The epoch loop: in what order to visit the examples, on how many threads, and when to stop."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from itertools import repeat
@@ -123,11 +123,27 @@ def _weight_arrays(state: Any) -> list[Array]:
     return arrays
 
 
-def _fork(state: Any) -> Any:
-    """Copy a state for a thread, except what belongs to single examples."""
+def _with_arrays(state: Any, arrays: Iterator[Array]) -> Any:
+    """Return the state with the next of these arrays in place of each of its own."""
     if isinstance(state, PerExample):
         return state
-    return type(state)(*(p.copy() if isinstance(p, np.ndarray) else _fork(p) for p in state))
+    parts = (
+        next(arrays) if isinstance(part, np.ndarray) else _with_arrays(part, arrays)
+        for part in state
+    )
+    return type(state)(*parts)
+
+
+@kernel
+def average_rows(stack: Array) -> None:
+    """Replace each row by the mean of all rows."""
+    for k in range(stack.shape[1]):
+        mean = 0.0
+        for i in range(stack.shape[0]):
+            mean += stack[i, k]
+        mean /= stack.shape[0]
+        for i in range(stack.shape[0]):
+            stack[i, k] = mean
 
 
 def parallel_sweep(
@@ -138,23 +154,24 @@ def parallel_sweep(
     Threads that write to shared weights would be slower than one alone: the cache lines of frequent
     features travel between the cores at every step.
     """
-    work = _nonzeros(solver, order.size)
-    width = sum(array.size for array in _weight_arrays(state))
-    merges = int(np.clip(work / (20 * n_jobs * width), 1, 32))
-    forks = [_fork(state) for _ in range(n_jobs)]
+    arrays = _weight_arrays(state)
+    width = sum(array.size for array in arrays)
+    merges = min(32, int(_nonzeros(solver, order.size) / (10 * n_jobs * width)))
+    if merges < 2:  # averaging would cost more than the second thread brings
+        return solver.sweep(order, state)
+    # Equal shares, so that all copies agree on how many steps were taken.
+    share = order.size // (merges * n_jobs)
+    shares = order[: merges * n_jobs * share].reshape(merges, n_jobs, share)
+    stacks = [np.repeat(array[None], n_jobs, axis=0) for array in arrays]
+    copies = [_with_arrays(state, iter([stack[k] for stack in stacks])) for k in range(n_jobs)]
     total = 0.0
-    for chunk in np.array_split(order, merges):
-        size = chunk.size // n_jobs  # equal shares, so that all copies agree on the time
-        parts = [chunk[k * size : (k + 1) * size] for k in range(n_jobs)]
-        total += sum(pool.map(solver.sweep, parts, forks, repeat(n_jobs)))
-        for target, *copies in zip(*map(_weight_arrays, [state, *forks]), strict=True):
-            np.mean(copies, axis=0, out=target)
-        if size * n_jobs < chunk.size:
-            total += solver.sweep(chunk[size * n_jobs :], state)
-        for target, *copies in zip(*map(_weight_arrays, [state, *forks]), strict=True):
-            for copy in copies:
-                copy[:] = target
-    return total
+    for parts in shares:
+        total += sum(pool.map(solver.sweep, parts, copies, repeat(n_jobs)))
+        for stack in stacks:
+            average_rows(stack)
+    for array, stack in zip(arrays, stacks, strict=True):
+        array[:] = stack[0]
+    return total + solver.sweep(order[shares.size :], state)
 
 
 def _nonzeros(solver: Any, n_rows: int) -> float:

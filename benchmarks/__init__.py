@@ -1,0 +1,1 @@
+"""Benchmarks: one module for each claim, peers in the same run, results as JSON."""

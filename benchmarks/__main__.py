@@ -1,0 +1,44 @@
+"""python -m benchmarks NAME …: run benchmarks and write benchmarks/results/NAME.json."""
+
+import argparse
+import importlib
+import warnings
+
+from benchmarks import harness
+
+NAMES = {
+    "throughput": "epochs a second on sparse text, one thread and two, beside SGDClassifier",
+    "optimum": "time to within 1 % of the optimal objective on RCV1, beside every peer",
+    "peers": "six data sets, seven learners: time, objective, test error",
+    "robustness": "test error on RCV1 against the learning rate, the ridge and the decay",
+    "sgdqn": "learnt gains on deconditioned covtype (Figures 5 and 6 of paper 004)",
+    "scaling": "time per epoch against non-zeros, width and threads",
+    "coldstart": "seconds until --help, a first fit cold and warm, a second fit",
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    listing = "; ".join(f"{name}: {text}" for name, text in NAMES.items())
+    parser.add_argument("names", nargs="*", metavar="NAME", help=listing)
+    parser.add_argument("--quick", action="store_true", help="smaller and fewer: a smoke test")
+    parser.add_argument("--readme", action="store_true", help="render the README's tables")
+    options = parser.parse_args()
+    unknown = [name for name in options.names if name not in NAMES]
+    if unknown:
+        parser.error(f"unknown benchmark {unknown[0]!r}: choose from {', '.join(NAMES)}")
+    if not options.names and not options.readme:
+        parser.print_help()
+    # Peers warn of stopping before their tolerance: here they are stopped on purpose.
+    warnings.filterwarnings("ignore", module="sklearn|vowpalwabbit")
+    for name in options.names:
+        result = importlib.import_module(f"benchmarks.{name}").run(quick=options.quick)
+        path = harness.save(name, result, quick=options.quick)
+        print(harness.tables(name, result))
+        print(f"written: {path}")
+    if options.readme:
+        harness.render_readme()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""python -m monro."""
+
+from monro.cli import main
+
+main()

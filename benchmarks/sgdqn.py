@@ -1,4 +1,8 @@
-"""SGD-QN on covtype, standardised and deconditioned (Figures 5 and 6 of paper 004)."""
+"""SGD-QN on covtype, standardised and deconditioned (Figures 5 and 6 of paper 004).
+
+Deconditioned: every tenth feature twelve times as large. Log loss, because on a plain hinge one
+example says nothing of the curvature unless its margin crosses 1. Each learner at its best rate.
+"""
 
 from typing import Any
 
@@ -9,38 +13,40 @@ from benchmarks.harness import markdown
 from monro.linear.solvers import Problem, make_solver
 from monro.linear.state import Examples
 from monro.linear.train import objective, visiting_order
-from monro.losses import Hinge
+from monro.losses import Log
 from monro.rows import as_rows
 
-LAM = 1e-4
+LAM = 1e-3
+NUMERIC = 10  # the first columns; the others are indicators, most of them rare
 NAMES = {"sgd": "SVMSGD2", "sgdqn-flawed": "SGD-QN, flawed", "sgdqn": "SGD-QN, corrected"}
-RATES = [2.0**k for k in range(-14, 5)]
-
-
-def _normalised(X: np.ndarray) -> np.ndarray:
-    return X / np.linalg.norm(X, axis=1, keepdims=True)
+RATES = [2.0**k for k in range(-16, 1)]
 
 
 def run(*, quick: bool) -> dict[str, Any]:
     data = datasets.covtype()
     n = 20_000 if quick else data.y.size
     epochs = 2 if quick else 10
-    X, test_X = _normalised(data.X[:n]), _normalised(data.test_X)
-    scale = np.where(np.arange(X.shape[1]) % 10 == 0, 12.0, 1.0)
+    X = data.X[:n]
+    scale = np.where(_tenth(X.shape[1]), 12.0, 1.0)
     results = []
-    for version, factor in (("normalised", np.ones_like(scale)), ("deconditioned", scale)):
+    for version, factor in (("standardised", np.ones_like(scale)), ("deconditioned", scale)):
         rows = np.ascontiguousarray(X * factor)
         problem = Problem(
-            Hinge(), Examples(as_rows(rows), data.y[:n], np.ones(n)), LAM, True, X.shape[1]
+            Log(), Examples(as_rows(rows), data.y[:n], np.ones(n)), LAM, True, X.shape[1]
         )
         for name, title in NAMES.items():
             candidates = [
-                _curve(problem, name, rate, epochs, test_X * factor, data.test_y) for rate in RATES
+                _curve(problem, name, rate, epochs, data.test_X * factor, data.test_y)
+                for rate in RATES
             ]
             best = min(candidates, key=lambda curve: min(curve["cost"]))
             results.append({"version": version, "learner": title, **best})
             print(version, title, best["rate"], best["cost"], flush=True)
     return {"lambda": LAM, "results": results}
+
+
+def _tenth(d: int) -> np.ndarray:
+    return np.arange(1, d + 1) % 10 == 0
 
 
 def _curve(
@@ -64,30 +70,30 @@ def _curve(
 
 def table(result: dict[str, Any]) -> str:
     parts = []
-    for version in ("normalised", "deconditioned"):
+    for version in ("standardised", "deconditioned"):
         rows = [row for row in result["results"] if row["version"] == version]
         target = min(rows[0]["cost"])
         cells = []
         for row in rows:
             reached = [k for k, cost in enumerate(row["cost"], 1) if cost <= target]
-            gains = np.array(row["gains"][-1]) if row["gains"] else None
-            pattern = "–"
-            if gains is not None:
-                large = np.arange(gains.size) % 10 == 0
-                pattern = f"{np.median(gains[~large]) / np.median(gains[large]):.1f}"
+            gains = (
+                np.array(row["gains"][-1][:NUMERIC]) if row["gains"] else np.full(NUMERIC, np.nan)
+            )
+            tenth = _tenth(NUMERIC)
+            ratio = np.median(gains[~tenth]) / np.median(gains[tenth])
             cells.append(
                 [
                     row["learner"],
                     *(f"{row['cost'][k]:.5f}" for k in (0, 1, 4, -1) if k < len(row["cost"])),
                     str(reached[0]) if reached else "–",
                     f"{100 * min(row['test_error']):.2f}",
-                    pattern,
+                    f"{ratio:.2f}" if row["gains"] else "–",
                 ]
             )
         header = ["covtype, " + version, "cost, epoch 1", "2", "5", "10"]
         parts.append(
             markdown(
-                [*header, "epochs to SVMSGD2's best", "test error %", "gain others/tenth"], cells
+                [*header, "epochs to SVMSGD2's best", "test error %", "gain, others / tenth"], cells
             )
         )
     return "\n\n".join(parts)

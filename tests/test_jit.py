@@ -162,6 +162,23 @@ def test_the_cache_serves_new_processes_until_any_source_is_edited(tmp_path):
     np.testing.assert_allclose(third, fit(NUMBA_DISABLE_JIT="1")[1], rtol=1e-12)
 
 
+@pytest.mark.xfail(strict=True, reason="the stamp holds the package's sources only")
+def test_an_edit_to_a_kernel_outside_the_package_is_not_answered_from_the_cache(tmp_path):
+    text = "from monro._jit import kernel\n@kernel\ndef f(x):\n    return x + 1\n"
+    module = tmp_path / "outside.py"
+    results = []
+    for source in (text, text.replace("x + 1", "x + 20")):
+        module.write_text(source)
+        results.append(
+            in_new_process(
+                f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nimport outside\n"
+                "print(outside.f(0))",
+                NUMBA_CACHE_DIR=str(tmp_path / "cache"),
+            )
+        )
+    assert results == [1, 20]
+
+
 # ------------------------------------------------------------------------------------- plain Python
 
 

@@ -207,15 +207,16 @@ def test_a_row_of_zeros_teaches_the_intercept_only(solver, form):
     assert 0.0 < model.intercept_[0] <= 2.0 + 1e-9
 
 
-def implicit_step(loss, q, y, eta, lam, fit_intercept):
-    """Minimise ``η ℓ(w·x + b, y) + ηλ/2 ‖w‖² + ½ ‖(w, b)‖²``: return w along x, and b.
+def implicit_step(loss, q, y, eta, lam, damping):
+    """Minimise ``η ℓ(w·x + b, y) + ηλ/2 ‖w‖² + ½ ‖w‖² + b²/(2δ)``: return w along x, and b.
 
-    The least norm with which ``w·x + b = p`` is ``p²/(2c)``, ``c = ‖x‖²/(1 + ηλ) + 1``: what is
-    left is one convex function of p. Its derivative increases, so bisection finds the zero to the
-    last bit, on a kink too.
+    With damping δ = 1 the penalty is ``½ ‖(w, b)‖²``; with δ = 0 there is no intercept. The least
+    penalty with which ``w·x + b = p`` is ``p²/(2c)``, ``c = ‖x‖²/(1 + ηλ) + δ``: what is left is
+    one convex function of p. Its derivative increases, so bisection finds the zero to the last
+    bit, on a kink too.
     """
     L = 1.0 + eta * lam
-    c = q / L + fit_intercept
+    c = q / L + damping
     slope = LOSS[loss][1]
 
     def increasing(p):
@@ -234,9 +235,10 @@ def implicit_step(loss, q, y, eta, lam, fit_intercept):
         else:
             low = middle
     p = 0.5 * (low + high)
-    return p / (c * L), p / c * fit_intercept
+    return p / (c * L), p / c * damping
 
 
+SPARSE_DAMPING = 0.01  # of the intercept's steps, among sparse features
 ETAS = [1e-6, 1e-3, 0.3, 1.0, 30.0, 1e6]
 
 
@@ -246,9 +248,10 @@ ETAS = [1e-6, 1e-3, 0.3, 1.0, 30.0, 1e6]
 @pytest.mark.parametrize("eta", ETAS)
 def test_an_implicit_fit_of_one_row_is_the_proximal_step(loss, fit_intercept, form, eta):
     x = np.array([0.5, -1.0, 0.0, 2.0])
+    damping = (1.0 if form is np.asarray else SPARSE_DAMPING) * fit_intercept
     for y in (0.0, 1.0, 7.0):
         for lam in (0.0, 1e-5, 0.5):
-            along, b = implicit_step(loss, x @ x, y, eta, lam, fit_intercept)
+            along, b = implicit_step(loss, x @ x, y, eta, lam, damping)
             model = LinearRegressor(
                 loss=loss,
                 delta=DELTA,
@@ -270,7 +273,7 @@ def test_an_implicit_step_of_the_classifier_is_the_proximal_step(loss, fit_inter
     x = np.array([0.5, -1.0, 0.0, 2.0])
     for y in (-1.0, 1.0):
         for lam in (0.0, 1e-5, 0.5):
-            along, b = implicit_step(loss, x @ x, y, eta, lam, fit_intercept)
+            along, b = implicit_step(loss, x @ x, y, eta, lam, float(fit_intercept))
             model = LinearClassifier(
                 loss=loss,
                 solver="implicit",
@@ -287,7 +290,7 @@ def test_an_implicit_step_of_the_classifier_is_the_proximal_step(loss, fit_inter
 def test_an_implicit_step_under_inverse_t_regularises_the_intercept(loss):
     x, y, lam = np.array([0.5, -1.0, 0.0, 2.0]), 3.0, 0.2
     # One more feature that is always 1; the first rate is 1/lam.
-    along, _ = implicit_step(loss, x @ x + 1.0, y, 1.0 / lam, lam, False)
+    along, _ = implicit_step(loss, x @ x + 1.0, y, 1.0 / lam, lam, 0.0)
     model = LinearRegressor(
         loss=loss, delta=DELTA, solver="implicit", schedule="inverse-t", alpha=lam, max_epochs=1
     ).fit(x[None, :], [y])

@@ -1,0 +1,97 @@
+"""The command line: what it prints, and how it ends."""
+
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import monro
+from monro import cli
+
+runner = CliRunner()
+
+
+def run_main(*arguments):
+    """Run the program as the shell does, in a process of its own."""
+    script = f"import sys; sys.argv = ['monro', *{arguments!r}]; from monro.cli import main; main()"
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+
+
+def test_help_lists_the_commands():
+    result = runner.invoke(cli.app, ["--help"])
+
+    assert result.exit_code == 0
+    assert "demo" in result.output
+
+
+def test_help_of_a_command_lists_its_options():
+    result = runner.invoke(cli.app, ["demo", "--help"], env={"NO_COLOR": "1", "TERM": "dumb"})
+
+    assert result.exit_code == 0
+    assert "seed" in result.output
+
+
+def test_version_is_that_of_the_package():
+    result = runner.invoke(cli.app, ["--version"])
+
+    assert result.exit_code == 0
+    assert result.output.strip() == f"monro {monro.__version__}"
+
+
+@pytest.mark.parametrize("line", ["dmeo", "--no-such-option", "demo --seed x", "demo --jobs 0"])
+def test_a_wrong_command_line_fails_and_names_the_fault(line):
+    fault = next((word for word in line.split() if word.startswith("--")), line)
+    result = runner.invoke(cli.app, line.split())
+
+    assert result.exit_code != 0
+    assert fault in result.output
+
+
+def test_no_command_shows_the_help():
+    result = runner.invoke(cli.app, [])
+
+    assert "demo" in result.output
+
+
+def test_demo_trains_on_both_tasks():
+    result = runner.invoke(cli.app, ["demo"])
+
+    assert result.exit_code == 0, result.output
+    assert "digits" in result.output
+    assert "capitals" in result.output
+
+
+def test_the_program_ends_with_status_0_or_not():
+    help_text = run_main("--help")
+    assert help_text.returncode == 0
+    assert "demo" in help_text.stdout
+    wrong = run_main("dmeo")
+    assert wrong.returncode != 0
+    assert "Traceback" not in wrong.stderr
+
+
+@pytest.mark.parametrize("error", [ValueError, OSError, ArithmeticError])
+def test_bad_input_ends_with_one_line_and_status_1(error, monkeypatch, capsys):
+    def fail():
+        raise error("row 3 of data.txt is no number")
+
+    monkeypatch.setattr(cli, "app", fail)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+
+    assert ended.value.code == 1
+    assert capsys.readouterr() == ("", "monro: row 3 of data.txt is no number\n")
+
+
+def test_help_loads_no_estimator():
+    script = """
+import sys
+from typer.testing import CliRunner
+from monro.cli import app
+assert CliRunner().invoke(app, ["--help"]).exit_code == 0
+slow = {"numba", "scipy", "sklearn"} & set(sys.modules)
+sys.exit(f"loaded {slow}" if slow else 0)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -37,6 +37,8 @@ def run(*, quick: bool) -> dict[str, Any]:
     for loss in ("hinge", "log"):
         for intercept in (False, True):
             for solver in SOLVERS:
+                if solver == "casgd" and not intercept:
+                    continue  # its centre goes into the intercept
                 rates = [error(loss, solver, intercept, learning_rate=r) for r in RATES]
                 row = {
                     "loss": loss,

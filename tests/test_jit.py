@@ -162,7 +162,6 @@ def test_the_cache_serves_new_processes_until_any_source_is_edited(tmp_path):
     np.testing.assert_allclose(third, fit(NUMBA_DISABLE_JIT="1")[1], rtol=1e-12)
 
 
-@pytest.mark.xfail(strict=True, reason="the stamp holds the package's sources only")
 def test_an_edit_to_a_kernel_outside_the_package_is_not_answered_from_the_cache(tmp_path):
     text = "from monro._jit import kernel\n@kernel\ndef f(x):\n    return x + 1\n"
     module = tmp_path / "outside.py"

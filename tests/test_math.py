@@ -98,7 +98,6 @@ def test_omega_agrees_with_scipy(f):
     np.testing.assert_allclose([f(v) for v in t], expected, rtol=1e-14, atol=0.0)
 
 
-@pytest.mark.xfail(strict=True, reason="NaN: the square of w overflows in omega's iteration")
 @compiled_and_plain(omega)
 @pytest.mark.parametrize("t", [1e154, 1e200, 1e300])
 def test_omega_does_not_overflow(f, t):

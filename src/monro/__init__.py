@@ -3,14 +3,15 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from monro.linear.estimator import LinearClassifier, LinearRegressor
+    from monro.linear.classifier import LinearClassifier
+    from monro.linear.regressor import LinearRegressor
 
 __all__ = ["LinearClassifier", "LinearRegressor"]
 __version__ = "0.1.0"
 
 _HOMES = {
-    "LinearClassifier": "monro.linear.estimator",
-    "LinearRegressor": "monro.linear.estimator",
+    "LinearClassifier": "monro.linear.classifier",
+    "LinearRegressor": "monro.linear.regressor",
 }
 
 

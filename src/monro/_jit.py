@@ -46,7 +46,8 @@ STAMP = _source_stamp()
 
 def _stamped(dispatcher: Any) -> Any:
     if not config.DISABLE_JIT:
-        dispatcher._cache._cache_file._source_stamp = STAMP
+        cache = dispatcher._cache._cache_file
+        cache._source_stamp = (STAMP, cache._source_stamp)
     return dispatcher
 
 

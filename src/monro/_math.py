@@ -34,6 +34,7 @@ def omega(t: float) -> float:
         w = t - math.log(t) * (t / (1.0 + t))
     for _ in range(2):
         r = t - w - math.log(w)
-        q = 2.0 * (1.0 + w) * (1.0 + w + 2.0 / 3.0 * r)
-        w *= 1.0 + r / (1.0 + w) * (q - r) / (q - 2.0 * r)
+        e = r / (1.0 + w)  # the paper's q is divided by 1 + w, too: its square would overflow
+        q = 2.0 * (1.0 + w + 2.0 / 3.0 * r)
+        w *= 1.0 + e * (q - e) / (q - 2.0 * e)
     return w

@@ -150,5 +150,7 @@ class Poisson(NamedTuple):
         return math.exp(p) - y
 
     def implicit_derivative(self, p, y, step):  # type: ignore[no-untyped-def]
-        # p⁺ + step·exp(p⁺) = p + step·y, and ω solves this without an exponential of p.
-        return omega(math.log(step) + p + step * y) / step - y
+        # p⁺ + step·exp(p⁺) = p + step·y, and ω = step·exp(p⁺) solves this without an exponential of
+        # p. For a large ω the difference ω/step - y would cancel: go by way of p⁺ instead.
+        w = omega(math.log(step) + p + step * y)
+        return (p - math.log(w / step)) / step if w > 1.0 else w / step - y

@@ -59,7 +59,9 @@ class Progress:
     def say(self, text: str) -> None:
         """Print a line."""
         if self.enabled:
-            self._console.print(f"{self.title}: {text}", markup=False, highlight=False)
+            self._console.print(
+                f"{self.title}: {text}", markup=False, highlight=False, soft_wrap=True
+            )
 
     def epoch(self, record: dict[str, float]) -> None:
         """Show the end of an epoch."""

@@ -9,6 +9,7 @@ from scipy.special import expit
 from sklearn.base import clone
 from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -705,6 +706,41 @@ def test_without_shuffling_the_rows_are_visited_as_they_stand():
 
     np.testing.assert_allclose(model.coef_, w, rtol=1e-10)
     np.testing.assert_allclose(model.intercept_, [b], rtol=1e-10)
+
+
+# -------------------------------------------------------------------------------- the learning rate
+
+
+@pytest.mark.parametrize("solver", ["auto", "sgd", "asgd", "casgd", "implicit", "aisgd", "sgdqn"])
+@pytest.mark.parametrize(("n", "d"), [(50, 20), (2000, 50)])
+def test_the_automatic_rate_learns_where_a_single_pass_does_not_help(solver, n, d):
+    # Labels are noise: in one pass no rate predicts the next row better than weights of 0 do. The
+    # training objective has its minimum elsewhere all the same.
+    rng = np.random.default_rng(0)
+    X, y = 20.0 * rng.normal(size=(n, d)), rng.integers(2, size=n)
+    alpha = 1e-3
+    best = LogisticRegression(C=1 / (alpha * n), tol=1e-10, max_iter=10_000).fit(X, y)
+    model = LinearClassifier(
+        loss="log", solver=solver, alpha=alpha, max_epochs=100, random_state=0
+    ).fit(X, y)
+
+    def value(fitted):
+        margin = (2 * y - 1) * (X @ fitted.coef_[0] + fitted.intercept_[0])
+        return np.logaddexp(0.0, -margin).mean() + alpha / 2 * (fitted.coef_**2).sum()
+
+    # It has left the weights of 0, in the right direction.
+    assert value(model) - value(best) < 0.95 * (np.log(2.0) - value(best))
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
+def test_the_automatic_rate_follows_the_unit_of_the_features(unit):
+    X, y = make_data(n=1000)
+    settings = {"loss": "log", "solver": "sgd", "fit_intercept": False, "random_state": 0}
+    plain = LinearClassifier(**settings, alpha=0.0).fit(X, y)
+    scaled = LinearClassifier(**settings, alpha=0.0).fit(unit * X, y)
+
+    np.testing.assert_allclose(scaled.learning_rate_ * unit**2, plain.learning_rate_, rtol=1e-9)
+    np.testing.assert_allclose(scaled.coef_ * unit, plain.coef_, rtol=1e-6)
 
 
 # ----------------------------------------------------------------------------- scikit-learn's tools

@@ -11,7 +11,7 @@ from sklearn.model_selection import train_test_split
 
 from monro._jit import announce_compilation
 from monro.data.embedded import capitals
-from monro.linear.estimator import LinearClassifier
+from monro.linear.classifier import LinearClassifier
 from monro.rows import Array
 
 

@@ -58,7 +58,7 @@ def parameters(estimator: Any, losses: Iterable[str]) -> None:
         raise ValueError(f"validation_fraction={fraction!r}: it must be < 1")
 
 
-def combination(estimator: Any, solver: str, *, streaming: bool) -> None:
+def combination(estimator: Any, solver: str) -> None:
     """Check that the parameters make sense together, and name those that would."""
     traits = SOLVERS[solver]
     schedule = estimator.schedule
@@ -89,38 +89,74 @@ def combination(estimator: Any, solver: str, *, streaming: bool) -> None:
             f"{what} does not use decay: leave it 1, or use schedule='bottou' with "
             f"{able(lambda t: len(t.schedules) == 2)}"
         )
-    if streaming and not traits.streams:
+    if solver == "casgd" and not estimator.fit_intercept:
         raise ValueError(
-            f"solver={solver!r} needs all rows at once: for partial_fit use 'auto' or "
-            f"{able(lambda t: t.streams)}"
+            "solver='casgd' centres the features, and the centre goes into the intercept: use "
+            "fit_intercept=True, or 'asgd'"
         )
 
 
-def data(estimator: Any, X: Any, y: Any = None, *, reset: bool = True) -> Any:
+def streams(estimator: Any) -> bool:
+    """Raise AttributeError if the solver has no partial_fit."""
+    if estimator.solver in SOLVERS and not SOLVERS[estimator.solver].streams:
+        able = ", ".join(["'auto'", *(repr(name) for name, t in SOLVERS.items() if t.streams)])
+        raise AttributeError(
+            f"solver={estimator.solver!r} needs all rows at once: for partial_fit use {able}"
+        )
+    return True
+
+
+def data(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool = True) -> Any:
     """Validate X (and y): a canonical CSR matrix or a C-contiguous array, of float32 or float64."""
-    both = {} if y is None else {"y": y, "multi_output": False, "y_numeric": False}
+    if not isinstance(y, str) and y is not None and np.asarray(y).dtype.kind == "f":
+        finite("y", np.asarray(y))
     checked = validate_data(
         estimator,
         X,
+        y,
         reset=reset,
         accept_sparse="csr",
         dtype=[np.float64, np.float32],
         order="C",
-        **both,
+        ensure_all_finite=False,  # our own check names the row
     )
-    X, y = (checked, None) if y is None else checked
+    X, y = checked if isinstance(checked, tuple) else (checked, None)
     if X.shape[1] > np.iinfo(np.int32).max:
         raise ValueError(f"X has {X.shape[1]:,} features; at most 2,147,483,647 are supported")
     if sp.issparse(X):
-        _check_indices(X)
+        _check_pointers(X)
         if not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
+    finite("X", X)
     return X if y is None else (X, y)
 
 
-def _check_indices(X: Any) -> None:
-    """Raise if a column number is out of range: the kernels would read beyond the weights."""
+def finite(name: str, array: Any) -> None:
+    """Raise if an array or a CSR matrix holds NaN or an infinite value, and name the row."""
+    values = array.data if sp.issparse(array) else array
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum()):
+            return
+    bad = np.argwhere(~np.isfinite(values))
+    if bad.size == 0:
+        return
+    at = bad[0]
+    row = np.searchsorted(array.indptr, at[0], side="right") - 1 if sp.issparse(array) else at[0]
+    what = "NaN" if np.isnan(values[tuple(at)]) else "inf"
+    raise ValueError(f"{name}: row {row} holds {what}; give finite numbers, or drop or impute it")
+
+
+def _check_pointers(X: Any) -> None:
+    """Raise if a CSR matrix points outside itself: the kernels would follow."""
+    if X.indptr[0] != 0 or X.indptr[-1] > X.data.size or (np.diff(X.indptr) < 0).any():
+        wrong = np.flatnonzero((X.indptr < 0) | (X.indptr > X.data.size))
+        falls = np.flatnonzero(np.diff(X.indptr) < 0)
+        row = int(min([*wrong[:1], *falls[:1]], default=0))
+        raise ValueError(
+            f"X: near row {row} the row pointers (indptr) are out of order; "
+            "rebuild the matrix from its rows, columns and values"
+        )
     if X.indices.size == 0:
         return
     if X.indices.min() < 0 or X.indices.max() >= X.shape[1]:

@@ -21,7 +21,7 @@ import numpy as np
 
 from monro._jit import kernel
 from monro.linear.state import Examples, PerExample, look_ahead
-from monro.losses import Loss, implicit_derivative, value
+from monro.losses import Loss, derivative, implicit_derivative, value
 from monro.rows import Array, add, dot, sqnorm
 
 # κ, the pull on the bias: of the order of a loss's curvature, so that each epoch about halves the
@@ -44,6 +44,13 @@ def new_dual_state(size: int, n_examples: int) -> DualState:
     """Return the state of zero weights."""
     memory = PerExample(np.zeros(n_examples), np.zeros(n_examples, np.int8))
     return DualState(np.zeros(size), np.zeros(1), memory)
+
+
+@kernel
+def derivatives(loss: Loss, examples: Examples, w: Array, b: float, g: Array) -> None:
+    """Write each example's ``ℓ'(w·x_i + b, y_i)``."""
+    for i in range(g.size):
+        g[i] = derivative(loss, dot(examples.rows, i, w) + b, examples.y[i])
 
 
 @kernel

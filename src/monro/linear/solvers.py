@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from monro.linear.dual import BIAS_PULL, DualState, add_all, dual_epoch, new_dual_state
+from monro.linear.dual import BIAS_PULL, DualState, add_all, derivatives, dual_epoch, new_dual_state
 from monro.linear.implicit import implicit_epoch
 from monro.linear.sgd import sgd_epoch
 from monro.linear.sgdqn import GainState, new_gain_state, sgdqn_epoch, sgdqn_flawed_epoch
@@ -31,8 +31,11 @@ class Problem(NamedTuple):
 class Solver(Protocol):
     """A way to minimise one problem, a sweep over its examples at a time."""
 
-    def start(self) -> Any:
-        """Return the state to begin with: zero weights, or the earlier state."""
+    def start(self, intercept: float = 0.0) -> Any:
+        """Return the state to begin with: zero weights and this bias, or the earlier state."""
+
+    def resume(self, coef: Array, intercept: float, t: float) -> Any:
+        """Return the state to go on with from a solution found otherwise, in t steps."""
 
     def begin_epoch(self, state: Any) -> Any:
         """Return the state to begin an epoch with."""
@@ -124,11 +127,25 @@ class Descent:
         self.examples = problem.examples._replace(rows=rows)
         self.earlier = state
 
-    def start(self) -> State:
+    def start(self, intercept: float = 0.0) -> State:
         if self.earlier is not None:
             return self.earlier
-        state = new_state(self.size)._replace(centre=self.mean)
+        state = self.resume(np.zeros(self.problem.n_features), intercept, 0.0)
         return start_averaging(state) if self.averaged and self.from_start else state
+
+    def resume(self, coef: Array, intercept: float, t: float) -> State:
+        state = new_state(self.size)._replace(centre=self.mean)
+        state.r[: coef.size] = coef
+        state.t[0] = t
+        if self.mean.size:
+            shift = float(coef @ self.mean)
+            state.r[self.mean.size + 1] = shift
+            intercept += shift
+        if self.biased:
+            state.r[-1] = intercept
+        else:
+            state.bias[0] = intercept
+        return state
 
     def begin_epoch(self, state: State) -> State:
         if self.averaged and isinstance(state.average, Last) and state.t[0] > 0.0:
@@ -196,10 +213,18 @@ class QuasiNewton:
         # enough that no ridge step overshoots.
         self.skip = float(max(1, min(16 * _sparsity(problem), int(0.5 * self.t0))))
 
-    def start(self) -> GainState:
+    def start(self, intercept: float = 0.0) -> GainState:
         if self.earlier is not None:
             return self.earlier
-        return new_gain_state(self.gains.copy(), self.skip)
+        return self.resume(np.zeros(self.problem.n_features), intercept, 0.0)
+
+    def resume(self, coef: Array, intercept: float, t: float) -> GainState:
+        state = new_gain_state(self.gains.copy(), self.skip)
+        state.w[: coef.size] = coef
+        if self.problem.fit_intercept:
+            state.w[-1] = intercept
+        state.t[0] = t
+        return state
 
     def begin_epoch(self, state: GainState) -> GainState:
         return state
@@ -238,14 +263,24 @@ class Dual:
         self.h = 1.0 / (problem.lam * n)
         self.h_bias = 1.0 / (BIAS_PULL * n) if problem.fit_intercept else 0.0
 
-    def start(self) -> DualState:
-        n = self.problem.examples.y.size
-        state = new_dual_state(self.problem.n_features, n)
-        if self.earlier is not None and self.earlier.memory.g.size == n:
+    def start(self, intercept: float = 0.0) -> DualState:
+        state = new_dual_state(self.problem.n_features, self.problem.examples.y.size)
+        state.bias[0] = intercept
+        if self.earlier is not None:
+            if self.earlier.memory.g.size != state.memory.g.size:
+                return self.resume(*self.solution(self.earlier), 0.0)
             # The rows may have changed: the weights that belong to these g_i must be summed anew.
             state.memory.g[:] = self.earlier.memory.g
             state.bias[0] = self.earlier.bias[0]
             add_all(self.problem.examples, -self.h, state.memory.g, state.w)
+        return state
+
+    def resume(self, coef: Array, intercept: float, t: float) -> DualState:
+        # The weights are a sum over the examples; these are the g_i that the solution implies.
+        state = new_dual_state(self.problem.n_features, self.problem.examples.y.size)
+        derivatives(self.problem.loss, self.problem.examples, coef, intercept, state.memory.g)
+        add_all(self.problem.examples, -self.h, state.memory.g, state.w)
+        state.bias[0] = intercept
         return state
 
     def begin_epoch(self, state: DualState) -> DualState:
@@ -294,12 +329,3 @@ def make_solver(
     if name.startswith("sgdqn"):
         return QuasiNewton(problem, name, eta0, state)
     return Descent(problem, name, schedule, eta0, decay, state)
-
-
-def state_from_solution(coef: Array, intercept: float, t: float) -> State:
-    """Return the state of a descent that arrived at these weights after t steps."""
-    state = new_state(coef.size)
-    state.r[:] = coef
-    state.bias[0] = intercept
-    state.t[0] = t
-    return state

@@ -1,11 +1,10 @@
-"""The epoch loop: in what order to visit the examples, on how many threads, and when to stop."""
+"""Epochs: in what order to visit the examples, at which rate, on how many threads, how long."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from copy import deepcopy
 from itertools import repeat
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -54,12 +53,20 @@ def total_loss(loss: Loss, examples: Examples, w: Array, b: float) -> float:
 
 
 @kernel
-def mean_sqnorm(rows: Any, order: Array) -> float:
-    """Return the mean of ``‖x_i‖²`` over `order`."""
+def total_sqnorm(rows: Any, order: Array) -> float:
+    """Return the sum of ``‖x_i‖²`` over `order`."""
     total = 0.0
     for j in range(order.size):
         total += sqnorm(rows, order[j])
-    return total / order.size
+    return total
+
+
+def mean_sqnorm(rows: Any, order: Array) -> float:
+    """Return the mean of ``‖x_i‖²`` over `order`."""
+    mean = total_sqnorm(rows, order) / order.size
+    if not np.isfinite(mean):
+        raise ValueError("X: the squared length of a row overflows; scale the features")
+    return mean
 
 
 def mean_loss(problem: Problem, w: Array, b: float) -> float:
@@ -79,13 +86,13 @@ def objective(problem: Problem, w: Array, b: float) -> float:
 def choose_rate(
     problem: Problem, name: str, decay: float, rng: np.random.Generator, sample: int = 2000
 ) -> float:
-    """Find η0 by doubling and halving on a sample of the rows.
+    """Find η0 by doubling or halving on a sample of the rows.
 
     A rate is judged by the loss of each row *before* the step on it, so the sample serves to train
-    and to test at once, and a rate that merely memorises does not win.
+    and to test at once, and a rate that merely memorises does not win. The search ends when it no
+    longer helps by a thousandth.
     """
-    n = problem.examples.y.size
-    order = visiting_order(n, rng)[:sample]
+    order = visiting_order(problem.examples.y.size, rng)[:sample]
     length = mean_sqnorm(problem.examples.rows, order)
     if length == 0.0:
         return 1.0
@@ -98,10 +105,12 @@ def choose_rate(
     eta0 = 1.0 / length
     best = trial(eta0)
     for factor in (2.0, 0.5):
+        if factor > 1.0 and best == np.inf:
+            continue
         start = eta0
-        for _ in range(60):
+        for _ in range(30):
             cost = trial(eta0 * factor)
-            if not cost < best and np.isfinite(best):
+            if best < np.inf and not cost < best - 1e-3 * abs(best):
                 break
             eta0, best = eta0 * factor, cost
         if eta0 != start:
@@ -179,7 +188,7 @@ def _nonzeros(solver: Any, n_rows: int) -> float:
     return float(n_rows * rows.data.size / y.size)
 
 
-# ---------------------------------------------------------------------------------------- the loop
+# ----------------------------------------------------------------------------------------- epochs
 
 
 class Task:
@@ -206,6 +215,46 @@ class Task:
         return self.solver.solution(self.state)
 
 
+class Trainer:
+    """Takes epochs on several tasks side by side, all on the same order of the same rows.
+
+    Several tasks share the threads; a single one is split among them. Use it in a ``with`` block,
+    which ends the threads.
+    """
+
+    def __init__(
+        self, tasks: Sequence[Task], *, shuffle: bool, rng: np.random.Generator, n_jobs: int
+    ):
+        self.tasks = tasks
+        self.shuffle = shuffle
+        self.rng = rng
+        self.n_jobs = n_jobs
+        self.epochs = 0
+        self.seconds = 0.0
+        self._pool = ThreadPoolExecutor(n_jobs) if n_jobs > 1 else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def epoch(self) -> dict[str, float]:
+        """Take an epoch; return its record."""
+        begin = time.perf_counter()
+        n = self.tasks[0].problem.examples.y.size
+        order = visiting_order(n, self.rng) if self.shuffle else np.arange(n)
+        if self._pool is not None and len(self.tasks) > 1:
+            jobs = self._pool.map(Task.epoch, self.tasks, repeat(order), repeat(None), repeat(1))
+            losses = list(jobs)
+        else:
+            losses = [task.epoch(order, self._pool, self.n_jobs) for task in self.tasks]
+        self.epochs += 1
+        self.seconds += time.perf_counter() - begin
+        return {"epoch": self.epochs, "seconds": self.seconds, "loss": float(np.mean(losses))}
+
+
 class Stopper:
     """Watches a loss: whether it is the best so far, and whether it has stopped improving."""
 
@@ -225,71 +274,6 @@ class Stopper:
     def exhausted(self) -> bool:
         """Tell whether the last epochs brought no improvement."""
         return self.idle >= _PATIENCE
-
-
-def train(
-    tasks: Sequence[Task],
-    *,
-    epochs: int,
-    shuffle: bool,
-    rng: np.random.Generator,
-    n_jobs: int,
-    evaluate: Callable[[list[tuple[Array, float]]], dict[str, float]] | None = None,
-    monitor: str | None = None,
-    tol: float | None = None,
-    after_epoch: Callable[[dict[str, float]], bool] = lambda record: False,
-) -> list[dict[str, float]]:
-    """Run the epochs; return one record for each.
-
-    Parameters
-    ----------
-    tasks : sequence of Task
-        Trained side by side, on the same order of the same rows. Several tasks share the threads;
-        a single one is split among them.
-    evaluate : callable, optional
-        From all tasks' solutions to losses that go into the record.
-    monitor : str, optional
-        The loss of `evaluate` that must go on improving. The best epoch's state is restored if it
-        is the validation loss.
-    after_epoch : callable
-        Sees each record; returns True to stop.
-    """
-    history: list[dict[str, float]] = []
-    stopper = Stopper(tol)
-    best: list[Any] | None = None
-    n = tasks[0].problem.examples.y.size
-    natural = np.arange(n)
-    pool = ThreadPoolExecutor(n_jobs) if n_jobs > 1 else None
-    try:
-        begin = time.perf_counter()
-        for epoch in range(1, epochs + 1):
-            order = visiting_order(n, rng) if shuffle else natural
-            if pool is not None and len(tasks) > 1:
-                losses = list(pool.map(Task.epoch, tasks, repeat(order), repeat(None), repeat(1)))
-            else:
-                losses = [task.epoch(order, pool, n_jobs) for task in tasks]
-            record = {
-                "epoch": epoch,
-                "seconds": time.perf_counter() - begin,
-                "loss": float(np.mean(losses)),
-            }
-            if evaluate is not None:
-                record |= evaluate([task.solution() for task in tasks])
-            history.append(record)
-            stop = after_epoch(record)
-            if monitor is not None:
-                if stopper.improved(record[monitor]) and monitor == "validation_loss":
-                    best = deepcopy([task.state for task in tasks])
-                stop |= stopper.exhausted
-            if stop:
-                break
-    finally:
-        if pool is not None:
-            pool.shutdown()
-    if best is not None:
-        for task, state in zip(tasks, best, strict=True):
-            task.state = state
-    return history
 
 
 def curvature_ratio(problem: Problem, rng: np.random.Generator) -> float:

@@ -1,0 +1,324 @@
+"""What the linear estimators share: from checked data to `coef_`."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any, Self
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.base import BaseEstimator
+from sklearn.callback import CallbackSupportMixin
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from monro.errors import DivergenceError
+from monro.linear import _checks
+from monro.linear.solvers import SOLVERS, Problem, make_solver
+from monro.linear.state import Examples
+from monro.linear.train import (
+    Stopper,
+    Task,
+    Trainer,
+    choose_rate,
+    curvature_ratio,
+    mean_loss,
+    objective,
+)
+from monro.losses import Loss, value
+from monro.progress import Progress
+from monro.rows import Array, as_rows
+
+Record = dict[str, float]
+
+# A loss this many times that of zero weights is not learning: explicit steps are running away.
+_RUNAWAY = 1e6
+
+
+def _loss_at_zero(tasks: list[Task]) -> float:
+    """Return the mean loss of zero weights, at least of the order of the loss's own scale."""
+    zeros = []
+    for task in tasks:
+        loss, (_, y, _) = task.problem.loss, task.problem.examples
+        zeros.append(max(1.0, *(value(loss, 0.0, t) for t in (y.min(), y.max()))))
+    return float(np.mean(zeros))
+
+
+def _drop_weightless(X: Any, y: Array, weight: Array) -> tuple[Any, Array, Array]:
+    """Leave out rows of weight 0: they must not even be visited."""
+    kept = np.flatnonzero(weight)
+    return (X, y, weight) if kept.size == weight.size else (X[kept], y[kept], weight[kept])
+
+
+class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of LinearClassifier and LinearRegressor, which add targets, losses and predictions."""
+
+    def _loss(self) -> Loss:
+        """Return the loss of the parameters."""
+        raise NotImplementedError
+
+    def _targets(self, y: Array) -> list[Array]:
+        """Return the targets of each model to train."""
+        raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # ------------------------------------------------------------------------------ one fit
+
+    def _rng(self) -> np.random.Generator:
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        return np.random.default_rng(seed)
+
+    def _fit(self, X: Any, y: Array, weight: Array) -> Self:
+        """Train for up to max_epochs on checked data."""
+        rng = self._rng()
+        X, y, weight = _drop_weightless(X, y, weight)
+        held_out = None
+        if self.early_stopping:
+            X, y, weight, held_out = self._hold_out(X, y, weight)
+        weight = weight * (weight.size / weight.sum())
+        problems = self._problems(X, y, weight)
+        if not self.warm_start:
+            self._forget()
+        tasks = self._tasks(problems, rng, streaming=False)
+        evaluate, monitor = self._evaluation(problems, held_out)
+        stopper = Stopper(self.tol)
+        best = None
+        self.history_: list[Record] = []
+
+        context = self._init_callback_context(max_subtasks=self.max_epochs)
+        seen: dict[str, Any] = {"estimator": self, "X": X, "y": self._labels(y)}
+        solution = {"reconstruction_attributes": lambda: self._solution(tasks)}
+        context.call_on_fit_task_begin(**seen)
+        title = f"{type(self).__name__}({self.solver_})"
+        with (
+            Trainer(tasks, shuffle=self.shuffle, rng=rng, n_jobs=self._threads()) as trainer,
+            Progress(self.verbose > 0, title, self.max_epochs, y.size * len(tasks)) as progress,
+        ):
+            for _ in range(self.max_epochs):
+                subcontext = context.subcontext(task_name="epoch")
+                subcontext.call_on_fit_task_begin(**seen)
+                record = trainer.epoch()
+                if evaluate is not None:
+                    record |= evaluate([task.solution() for task in tasks])
+                self.history_.append(record)
+                self._check_finite(record, tasks)
+                progress.epoch(record)
+                stop = subcontext.call_on_fit_task_end(**seen, **solution)
+                if monitor is not None:
+                    if stopper.improved(record[monitor]) and held_out is not None:
+                        best = deepcopy([task.state for task in tasks])
+                    stop |= stopper.exhausted
+                if stop:
+                    break
+        if best is not None:
+            for task, state in zip(tasks, best, strict=True):
+                task.state = state
+        self.n_iter_ = len(self.history_)
+        self._finish(tasks, keep=self.warm_start or SOLVERS[self.solver_].streams)
+        context.call_on_fit_task_end(**seen, **solution)
+        return self
+
+    def _partial_fit(self, X: Any, y: Array, weight: Array) -> Self:
+        """Take one epoch over a batch; rates go on falling from where they were."""
+        rng = self._rng()
+        if not weight.any():
+            return self
+        problems = self._problems(*_drop_weightless(X, y, weight))
+        tasks = self._tasks(problems, rng, streaming=True)
+        history = getattr(self, "history_", [])
+        with Trainer(tasks, shuffle=self.shuffle, rng=rng, n_jobs=self._threads()) as trainer:
+            record = trainer.epoch() | {"epoch": len(history) + 1}
+        try:
+            self._check_finite(record, tasks)
+            self._finish(tasks, keep=True)
+        except DivergenceError:
+            self._forget()  # the last good solution is still in coef_
+            raise
+        self.history_ = [*history, record]
+        self.n_iter_ = len(self.history_)
+        return self
+
+    def _threads(self) -> int:
+        return int(effective_n_jobs(self.n_jobs))
+
+    def _labels(self, y: Array) -> Array:
+        """Return targets as the user gave them."""
+        return y
+
+    def _first_intercept(self, problem: Problem) -> float:
+        """Return the intercept to begin with."""
+        return 0.0
+
+    def _strata(self, y: Array) -> Array | None:
+        """Return what held-out rows should represent evenly, if anything."""
+        return None
+
+    def _hold_out(self, X: Any, y: Array, weight: Array) -> tuple[Any, Array, Array, Any]:
+        """Set rows aside for early stopping."""
+        try:
+            training, held_out = train_test_split(
+                np.arange(y.size),
+                test_size=self.validation_fraction,
+                stratify=self._strata(y),
+                random_state=check_random_state(self.random_state).randint(2**31 - 1),
+            )
+        except ValueError as error:
+            raise ValueError(
+                f"early_stopping: {y.size} rows cannot be split with validation_fraction="
+                f"{self.validation_fraction} ({error}); give more rows or early_stopping=False"
+            ) from None
+        validation = (X[held_out], y[held_out], weight[held_out])
+        return X[training], y[training], weight[training], validation
+
+    def _problems(self, X: Any, y: Array, weight: Array) -> list[Problem]:
+        rows = as_rows(X)
+        loss = self._loss()
+        lam = float(self.alpha)
+        return [
+            Problem(loss, Examples(rows, target, weight), lam, bool(self.fit_intercept), X.shape[1])
+            for target in self._targets(y)
+        ]
+
+    def _tasks(
+        self, problems: list[Problem], rng: np.random.Generator, *, streaming: bool
+    ) -> list[Task]:
+        """Pair each problem with a solver, which goes on from an earlier fit if there is one."""
+        name = self._choose_solver(problems[0], rng, streaming)
+        _checks.combination(self, name)
+        solutions = self._earlier_solutions(problems) if streaming or self.warm_start else None
+        form = (name, self.schedule, bool(self.fit_intercept))
+        same = solutions is not None and getattr(self, "_form", None) == form
+        states = getattr(self, "_states", None) if same else None
+        if not (same and self.learning_rate == "auto"):
+            self.learning_rate_ = self._choose_rate(name, problems, rng)
+        self.solver_ = name
+        self._form = form
+        tasks = []
+        for k, problem in enumerate(problems):
+            solver = make_solver(
+                problem,
+                name,
+                self.schedule,
+                self.learning_rate_ or 1.0,
+                float(self.decay),
+                states[k] if states is not None else None,
+            )
+            if solutions is None or states is not None:
+                # A batch does not tell how the classes are shared out.
+                state = solver.start(0.0 if streaming else self._first_intercept(problem))
+            else:
+                t = float(self.n_iter_ * problem.examples.y.size)
+                state = solver.resume(*solutions[k], t)
+            seed = rng.integers(2**63)
+            tasks.append(Task(solver, problem, state, np.random.default_rng(seed)))
+        return tasks
+
+    def _earlier_solutions(self, problems: list[Problem]) -> list[tuple[Array, float]] | None:
+        """Return the solutions of an earlier fit, one for each problem, if there was one."""
+        if not hasattr(self, "coef_"):
+            return None
+        coef = np.atleast_2d(self.coef_)
+        if coef.shape != (len(problems), problems[0].n_features):
+            raise ValueError(
+                f"warm_start: the model was fitted on {coef.shape[1]} features, X has "
+                f"{problems[0].n_features}; use warm_start=False"
+            )
+        intercepts = self.intercept_ if self.fit_intercept else np.zeros(len(problems))
+        return [(w, float(b)) for w, b in zip(coef, intercepts, strict=True)]
+
+    def _forget(self) -> None:
+        self.__dict__.pop("_states", None)
+
+    def _choose_solver(self, problem: Problem, rng: np.random.Generator, streaming: bool) -> str:
+        """Resolve solver="auto" (docs/linear.md has the measurements behind the rule)."""
+        if self.solver != "auto":
+            return str(self.solver)
+        scheduled = self.schedule != "bottou" or self.learning_rate != "auto" or self.decay != 1
+        if streaming or scheduled or self.alpha == 0:
+            return "aisgd"
+        # Many rows on few features: a few averaged passes reach the optimum. Otherwise it pays to
+        # remember each example, unless the ridge is so weak that this takes hundreds of epochs.
+        epochs = curvature_ratio(problem, rng)
+        few_rows = problem.examples.y.size < 10 * problem.n_features
+        return "dual" if epochs < 1 or (epochs < 100 and few_rows) else "aisgd"
+
+    def _choose_rate(
+        self, solver: str, problems: list[Problem], rng: np.random.Generator
+    ) -> float | None:
+        """Resolve learning_rate="auto"; None where the solver takes none."""
+        if self.schedule == "inverse-t" or not SOLVERS[solver].takes_rate:
+            return None
+        if self.learning_rate != "auto":
+            return float(self.learning_rate)
+        # One-vs-rest models share the rows, so they share the rate: that of the evenest split.
+        evenest = min(problems, key=lambda p: abs(float(p.examples.y.mean())))
+        return choose_rate(evenest, solver, float(self.decay), rng)
+
+    def _evaluation(
+        self, problems: list[Problem], held_out: Any
+    ) -> tuple[Callable[[list[tuple[Array, float]]], Record] | None, str | None]:
+        """Return what to measure after each epoch, and which of it decides when to stop."""
+        tests = self._problems(*held_out) if held_out is not None else []
+        watching = self.tol is not None or self.verbose > 0 or hasattr(self, "_skl_callbacks")
+        if not watching and not tests:
+            return None, None
+
+        def evaluate(solutions: list[tuple[Array, float]]) -> Record:
+            record = {}
+            if watching:
+                losses = [objective(p, *s) for p, s in zip(problems, solutions, strict=True)]
+                record["objective"] = float(np.mean(losses))
+            if tests:
+                losses = [mean_loss(p, *s) for p, s in zip(tests, solutions, strict=True)]
+                record["validation_loss"] = float(np.mean(losses))
+            return record
+
+        if tests:
+            return evaluate, "validation_loss"
+        return evaluate, "objective" if self.tol is not None else None
+
+    def _check_finite(self, record: Record, tasks: list[Task]) -> None:
+        """Raise if a solver left the range of numbers, or is on its way there."""
+        if record["loss"] <= _RUNAWAY * _loss_at_zero(tasks):
+            return
+        solutions = [task.solution() for task in tasks]
+        now = np.mean([mean_loss(t.problem, *s) for t, s in zip(tasks, solutions, strict=True)])
+        if not now <= _RUNAWAY * _loss_at_zero(tasks):
+            raise self._divergence(record["epoch"])
+
+    def _divergence(self, epoch: float) -> DivergenceError:
+        if self.learning_rate_ is None:
+            cause, cure = "", "use a larger alpha, schedule='bottou'"
+        else:
+            cause = f" with learning_rate={self.learning_rate_:g}"
+            cure = "use a smaller learning_rate or 'auto'"
+        return DivergenceError(
+            f"solver={self.solver_!r} diverged in epoch {epoch:.0f}{cause}: {cure}, scale the "
+            "features, or use solver='aisgd', which no learning rate makes diverge"
+        )
+
+    def _solution(self, tasks: list[Task]) -> dict[str, Array]:
+        solutions = [task.solution() for task in tasks]
+        return {
+            "coef_": np.array([w for w, _ in solutions]),
+            "intercept_": np.array([b for _, b in solutions]),
+        }
+
+    def _finish(self, tasks: list[Task], *, keep: bool) -> None:
+        solution = self._solution(tasks)
+        if not all(np.isfinite(array).all() for array in solution.values()):
+            raise self._divergence(getattr(self, "n_iter_", 1))
+        self.__dict__.update(solution)
+        self._forget()
+        if keep:
+            self._states = [task.state for task in tasks]
+
+    def _scores(self, X: Any) -> Array:
+        check_is_fitted(self, "coef_")
+        X = _checks.data(self, X, reset=False)
+        scores: Array = X @ self.coef_.T + self.intercept_
+        return scores

@@ -1,0 +1,300 @@
+"""LinearClassifier: SVM and logistic regression."""
+
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import ClassifierMixin
+from sklearn.callback import with_callbacks
+from sklearn.utils import compute_class_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+
+from monro.linear import _checks
+from monro.linear.base import Linear
+from monro.linear.solvers import Problem
+from monro.losses import Hinge, Log, Loss, SquaredHinge
+from monro.rows import Array
+
+
+class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
+    r"""Linear classifier: SVM or logistic regression, by stochastic approximation.
+
+    Minimises, over weights w and intercept b,
+
+    .. math:: \frac{\alpha}{2}\|w\|^2 + \frac{1}{N}\sum_i \ell(w\cdot x_i + b,\; y_i)
+
+    in steps that cost O(non-zeros of one row). Two classes directly, more one-vs-rest.
+
+    Parameters
+    ----------
+    loss : {"hinge", "squared_hinge", "log"}
+        ``max(0, 1-yp)``, its square, or ``log(1 + exp(-yp))``; only "log" gives probabilities.
+    solver : {"auto", "dual", "asgd", "sgd", "casgd", "implicit", "aisgd", "sgdqn", "sgdqn-flawed"}
+        "auto" takes "dual" or "aisgd", by the shape of the data; ``solver_`` tells which.
+        docs/linear.md compares them.
+    schedule : {"bottou", "inverse-t"}
+        How the rate falls: ``η0/(1 + decay·alpha·η0·t)`` (to the power ¾ for averaged solvers), the
+        intercept not regularised; or the papers' ``1/(alpha·t)``, the intercept regularised.
+    alpha : float
+        Strength λ of the ridge; 0 is allowed for solvers that do not divide by it.
+    learning_rate : "auto" or float
+        η0. "auto" finds it on a sample of the rows.
+    decay : float
+        Multiplies alpha in the schedule.
+    max_epochs : int
+        Passes over the data at most.
+    tol : float, optional
+        Stop when the objective (the validation loss with early_stopping) has not improved by more
+        than tol for 3 epochs. The objective costs another pass each epoch.
+    shuffle : bool
+        Visit the rows in a new random order each epoch: in blocks of 16 neighbours on large data.
+    fit_intercept : bool
+        Whether to learn b; without, ``intercept_`` is 0.
+    class_weight : dict, "balanced" or None
+        Multiplies the weights of each class's rows.
+    early_stopping : bool
+        Hold out rows, watch their loss, stop when it no longer falls, restore the best epoch.
+    validation_fraction : float
+        The share of the rows to hold out.
+    warm_start : bool
+        Whether `fit` goes on from the last fit's solution.
+    n_jobs : int, optional
+        Threads; -1 for all cores. Several classes share them, with the same bits as one thread. A
+        single model is trained on copies of its weights that are averaged: with `n_jobs` > 1 its
+        solution differs a little from that of one thread, though not its objective.
+    random_state : int, RandomState or None
+        The same number gives the same bits.
+    verbose : int
+        1 shows a progress bar (lines, where there is no terminal) with the objective.
+
+    Attributes
+    ----------
+    coef_ : array of shape (1, n_features) or (n_classes, n_features)
+    intercept_ : array of shape (1,) or (n_classes,)
+    classes_ : array of shape (n_classes,)
+    history_ : list of dict
+        For each epoch: epoch, seconds, loss (each row's, before the step on it), and, where they
+        were asked for, objective and validation_loss.
+    n_iter_ : int
+        Epochs taken.
+    solver_ : str
+        The solver used.
+    learning_rate_ : float or None
+        η0 as used; None where there is none.
+
+    References
+    ----------
+    docs/notation.md says which paper each solver comes from.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from monro import LinearClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = LinearClassifier(loss="log", random_state=0).fit(scale(X), y)
+    >>> model.score(scale(X), y) > 0.97
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        loss: str = "hinge",
+        solver: str = "auto",
+        schedule: str = "bottou",
+        alpha: float = 1e-5,
+        learning_rate: float | str = "auto",
+        decay: float = 1.0,
+        max_epochs: int = 10,
+        tol: float | None = None,
+        shuffle: bool = True,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.loss = loss
+        self.solver = solver
+        self.schedule = schedule
+        self.alpha = alpha
+        self.learning_rate = learning_rate
+        self.decay = decay
+        self.max_epochs = max_epochs
+        self.tol = tol
+        self.shuffle = shuffle
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    _losses = {"hinge": Hinge, "squared_hinge": SquaredHinge, "log": Log}
+
+    def _loss(self) -> Loss:
+        return self._losses[self.loss]()
+
+    def _targets(self, y: Array) -> list[Array]:
+        if self.classes_.size == 2:
+            return [np.where(y == 1, 1.0, -1.0)]
+        return [np.where(y == k, 1.0, -1.0) for k in range(self.classes_.size)]
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or data frame of shape (n_rows, n_features)
+        y : array of shape (n_rows,)
+            Labels of at least two classes.
+        sample_weight : array of shape (n_rows,), optional
+            A row of weight 2 counts as two; a row of weight 0 does not count.
+
+        Returns
+        -------
+        self
+        """
+        _checks.parameters(self, self._losses)
+        X, y = _checks.data(self, X, y)
+        check_classification_targets(y)
+        weight = _checks.weights(sample_weight, X)
+        classes = np.unique(y)
+        if classes.size < 2:
+            raise ValueError(
+                f"y holds one class only ({classes.tolist()[0]!r}): a classifier needs at least 2 "
+                "classes"
+            )
+        if self.warm_start and not np.array_equal(classes, getattr(self, "classes_", classes)):
+            raise ValueError(
+                f"warm_start: y has the classes {classes.tolist()}, the model was fitted on "
+                f"{self.classes_.tolist()}; use warm_start=False"
+            )
+        self.classes_: Array = classes
+        codes = np.searchsorted(classes, y)
+        weight = weight * self._class_weights(codes)
+        if np.unique(codes[weight > 0]).size < 2:
+            raise ValueError(
+                "sample_weight and class_weight leave rows of fewer than 2 classes: give another "
+                "class a weight above 0"
+            )
+        return self._fit(X, codes, weight)
+
+    def _labels(self, y: Array) -> Array:
+        labels: Array = self.classes_[y]
+        return labels
+
+    def _first_intercept(self, problem: Problem) -> float:
+        # Where one class has nearly all the weight, most of the way from 0 is known beforehand: the
+        # log-odds, as far as they exceed 9 : 1; beyond ±1 a hinge has nothing to gain.
+        if not self.fit_intercept or self.schedule == "inverse-t":
+            return 0.0
+        _, y, weight = problem.examples
+        positive = float(weight[y > 0].sum())
+        log_odds = float(np.log(max(positive, 1e-12)) - np.log(max(weight.sum() - positive, 1e-12)))
+        intercept = np.sign(log_odds) * max(0.0, abs(log_odds) - np.log(9.0))
+        return float(intercept if self.loss == "log" else np.clip(intercept, -1.0, 1.0))
+
+    def _strata(self, y: Array) -> Array | None:
+        return y if np.unique(y, return_counts=True)[1].min() > 1 else None
+
+    @available_if(_checks.streams)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Take one epoch over a batch of rows.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or data frame of shape (n_rows, n_features)
+        y : array of shape (n_rows,)
+        classes : array, optional
+            All labels that will ever occur; needed at the first call.
+        sample_weight : array of shape (n_rows,), optional
+
+        Returns
+        -------
+        self
+        """
+        _checks.parameters(self, self._losses)
+        first = not hasattr(self, "coef_")
+        X, y = _checks.data(self, X, y, reset=first)
+        check_classification_targets(y)
+        weight = _checks.weights(sample_weight, X)
+        if first:
+            if classes is None:
+                raise ValueError("classes: name all labels at the first call to partial_fit")
+            self.classes_ = np.unique(classes)
+            if self.classes_.size < 2:
+                raise ValueError(f"classes={classes!r}: a classifier needs at least 2 classes")
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(
+                f"classes={classes!r} differ from those of the first call, {self.classes_.tolist()}"
+            )
+        unknown = np.setdiff1d(y, self.classes_)
+        if unknown.size:
+            row = int(np.flatnonzero(np.isin(y, unknown))[0])
+            raise ValueError(f"y: row {row} has the label {y[row]!r}, which is not among classes")
+        if self.class_weight == "balanced":
+            raise ValueError(
+                "class_weight='balanced' needs all rows at once: for partial_fit give a dict"
+            )
+        codes = np.searchsorted(self.classes_, y)
+        return self._partial_fit(X, codes, weight * self._class_weights(codes))
+
+    def _class_weights(self, codes: Array) -> Array:
+        """Return the class weight of each row."""
+        if self.class_weight is None:
+            return np.ones(codes.size)
+        per_class = compute_class_weight(
+            self.class_weight, classes=self.classes_, y=self.classes_[codes]
+        )
+        if not (np.isfinite(per_class).all() and (per_class >= 0).all()):
+            raise ValueError(
+                f"class_weight={self.class_weight!r}: weights must be finite and at least 0"
+            )
+        of_rows: Array = per_class[codes]
+        return of_rows
+
+    def decision_function(self, X: Any) -> Array:
+        """Return ``w·x + b``: shape (n_rows,) for two classes, else (n_rows, n_classes)."""
+        scores = self._scores(X)
+        return scores.ravel() if self.classes_.size == 2 else scores
+
+    def predict(self, X: Any) -> Array:
+        """Return the label of each row."""
+        scores = self.decision_function(X)
+        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        labels: Array = self.classes_[codes]
+        return labels
+
+    def _has_proba(self) -> bool:
+        if self.loss != "log":
+            raise AttributeError(f"predict_proba needs loss='log', this is loss={self.loss!r}")
+        return True
+
+    @available_if(_has_proba)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each class, for loss="log"; one-vs-rest ones are normalised."""
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.column_stack([expit(-scores), expit(scores)])
+        # Relative to the most likely class, so that no row sums to 0.
+        log_odds = -np.logaddexp(0.0, -scores)
+        proba = np.exp(log_odds - log_odds.max(axis=1, keepdims=True))
+        return np.asarray(proba / proba.sum(axis=1, keepdims=True))
+
+    @available_if(_has_proba)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Array:
+        """Return the logarithm of `predict_proba`."""
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.column_stack([-np.logaddexp(0.0, scores), -np.logaddexp(0.0, -scores)])
+        log_odds = -np.logaddexp(0.0, -scores)
+        return np.asarray(log_odds - np.logaddexp.reduce(log_odds, axis=1, keepdims=True))

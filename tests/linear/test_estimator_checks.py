@@ -21,7 +21,7 @@ EXPECTED_FAILURES = {
     "check_sample_weight_equivalence_on_sparse_data": ORDER,
 }
 REGULARISED_BIAS = {
-    "check_class_weight_classifiers": "the papers' schedule starts the bias at 0 and regularises it: "
+    "check_class_weight_classifiers": "the papers' bias starts at 0 and is regularised: "
     "500 steps on features of size 20 do not carry it to where all rows are of one class"
 }
 

@@ -159,7 +159,8 @@ def _check_pointers(X: Any) -> None:
         )
     if X.indices.size == 0:
         return
-    if X.indices.min() < 0 or X.indices.max() >= X.shape[1]:
+    # A negative index is a huge unsigned one: one pass finds both ends.
+    if X.indices.view(f"u{X.indices.itemsize}").max() >= X.shape[1]:
         at = int(np.flatnonzero((X.indices < 0) | (X.indices >= X.shape[1]))[0])
         row = int(np.searchsorted(X.indptr, at, side="right")) - 1
         raise ValueError(

@@ -37,9 +37,20 @@ def visiting_order(n: int, rng: np.random.Generator) -> Array:
         return rng.permutation(n)
     start = int(rng.integers(size))  # so that the blocks' borders move from epoch to epoch
     n_blocks = (n - start) // size
-    blocks = start + size * rng.permutation(n_blocks)[:, None] + np.arange(size)
-    rest = np.concatenate([np.arange(start), np.arange(start + size * n_blocks, n)])
-    return np.concatenate([blocks.ravel(), rest])
+    order = np.empty(n, np.int64)
+    lay_out_blocks(start + size * rng.permutation(n_blocks), size, order)
+    rest = order[size * n_blocks :]
+    rest[:start] = np.arange(start)
+    rest[start:] = np.arange(start + size * n_blocks, n)
+    return order
+
+
+@kernel
+def lay_out_blocks(starts: Array, size: int, order: Array) -> None:
+    """Write each block's rows, one block after the other."""
+    for k in range(starts.size):
+        for j in range(size):
+            order[size * k + j] = starts[k] + j
 
 
 @kernel
@@ -165,7 +176,7 @@ def parallel_sweep(
     """
     arrays = _weight_arrays(state)
     width = sum(array.size for array in arrays)
-    merges = min(32, int(_nonzeros(solver, order.size) / (10 * n_jobs * width)))
+    merges = min(32, int(_nonzeros(solver, order.size) / (50 * n_jobs * width)))
     if merges < 2:  # averaging would cost more than the second thread brings
         return solver.sweep(order, state)
     # Equal shares, so that all copies agree on how many steps were taken.

@@ -194,7 +194,8 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         same = solutions is not None and getattr(self, "_form", None) == form
         states = getattr(self, "_states", None) if same else None
         if not (same and self.learning_rate == "auto"):
-            self.learning_rate_ = self._choose_rate(name, problems, rng)
+            epochs = 1 if streaming else self.max_epochs
+            self.learning_rate_ = self._choose_rate(name, problems, epochs, rng)
         self.solver_ = name
         self._form = form
         tasks = []
@@ -247,7 +248,7 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return "dual" if epochs < 1 or (epochs < 100 and few_rows) else "aisgd"
 
     def _choose_rate(
-        self, solver: str, problems: list[Problem], rng: np.random.Generator
+        self, solver: str, problems: list[Problem], epochs: int, rng: np.random.Generator
     ) -> float | None:
         """Resolve learning_rate="auto"; None where the solver takes none."""
         if self.schedule == "inverse-t" or not SOLVERS[solver].takes_rate:
@@ -256,7 +257,7 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             return float(self.learning_rate)
         # One-vs-rest models share the rows, so they share the rate: that of the evenest split.
         evenest = min(problems, key=lambda p: abs(float(p.examples.y.mean())))
-        return choose_rate(evenest, solver, float(self.decay), rng)
+        return choose_rate(evenest, solver, float(self.decay), epochs, rng)
 
     def _evaluation(
         self, problems: list[Problem], held_out: Any

@@ -99,8 +99,8 @@ def sgdqn_epoch(
             state.measure[0] = 1.0
             for k in range(w.size):
                 v[k] = w[k]
-            for k in range(penalised):
-                w[k] -= skip * lam * B[k] * w[k]
+            for k in range(penalised):  # a ridge step that would overshoot ends at 0
+                w[k] *= max(0.0, 1.0 - skip * lam * B[k])
 
         if slope != 0.0:
             add_scaled(rows, i, -examples.weight[i] * slope, B, w)
@@ -151,7 +151,7 @@ def sgdqn_flawed_epoch(
             state.countdown[0] = skip
             state.measure[0] = 1.0
             for k in range(penalised):
-                w[k] -= skip * lam * rate * B[k] * w[k]
+                w[k] *= max(0.0, 1.0 - skip * lam * rate * B[k])
             for k in range(w.size):
                 v[k] = w[k]
         state.t[0] += 1.0

@@ -75,6 +75,8 @@ SOLVERS = {
     "dual": Traits((), True, False, False, "dual coordinate ascent: no learning rate at all"),
 }
 
+AVERAGED = ("asgd", "casgd", "aisgd")
+
 
 def bias_damping(problem: Problem) -> float:
     """Return the share of a step that the bias takes.
@@ -100,7 +102,7 @@ class Descent:
         state: State | None,
     ):
         self.problem = problem
-        self.averaged = name in ("asgd", "casgd", "aisgd")
+        self.averaged = name in AVERAGED
         self.from_start = schedule == "inverse-t"
         implicit = name in ("implicit", "aisgd")
         self.kernel = implicit_epoch if implicit else sgd_epoch
@@ -209,9 +211,8 @@ class QuasiNewton:
         self.gains = np.full(size, 1.0 / problem.lam if self.flawed else eta0)
         if problem.fit_intercept:
             self.gains[-1] *= bias_damping(problem)
-        # Rare enough that the dense passes cost less than the sparse steps between them, often
-        # enough that no ridge step overshoots.
-        self.skip = float(max(1, min(16 * _sparsity(problem), int(0.5 * self.t0))))
+        # Rare enough that the dense passes cost less than the sparse steps between them.
+        self.skip = float(16 * _sparsity(problem))
 
     def start(self, intercept: float = 0.0) -> GainState:
         if self.earlier is not None:
@@ -249,7 +250,7 @@ def _sparsity(problem: Problem) -> int:
     """Return how many times wider a row is than its non-zeros."""
     rows = problem.examples.rows
     if isinstance(rows, Sparse):
-        return int(problem.n_features * problem.examples.y.size / max(1, rows.data.size))
+        return max(1, problem.n_features * problem.examples.y.size // max(1, rows.data.size))
     return 1
 
 

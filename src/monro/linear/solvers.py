@@ -8,7 +8,14 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from monro.linear.dual import BIAS_PULL, DualState, add_all, derivatives, dual_epoch, new_dual_state
+from monro.linear.dual import (
+    DualState,
+    add_all,
+    bias_pull,
+    derivatives,
+    dual_epoch,
+    new_dual_state,
+)
 from monro.linear.implicit import implicit_epoch
 from monro.linear.sgd import sgd_epoch
 from monro.linear.sgdqn import GainState, new_gain_state, sgdqn_epoch, sgdqn_flawed_epoch
@@ -76,6 +83,7 @@ SOLVERS = {
 }
 
 AVERAGED = ("asgd", "casgd", "aisgd")
+LEARNT = ("sgdqn", "sgdqn-flawed")  # gains
 
 
 def bias_damping(problem: Problem) -> float:
@@ -262,7 +270,7 @@ class Dual:
         self.earlier = state
         n = problem.examples.y.size
         self.h = 1.0 / (problem.lam * n)
-        self.h_bias = 1.0 / (BIAS_PULL * n) if problem.fit_intercept else 0.0
+        self.h_bias = 1.0 / (bias_pull(problem.loss) * n) if problem.fit_intercept else 0.0
 
     def start(self, intercept: float = 0.0) -> DualState:
         state = new_dual_state(self.problem.n_features, self.problem.examples.y.size)
@@ -327,6 +335,6 @@ def make_solver(
     """Build the solver of that name for a problem; `state` is an earlier one to go on from."""
     if name == "dual":
         return Dual(problem, state)
-    if name.startswith("sgdqn"):
+    if name in LEARNT:
         return QuasiNewton(problem, name, eta0, state)
     return Descent(problem, name, schedule, eta0, decay, state)

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from monro._jit import kernel
-from monro.linear.solvers import AVERAGED, Problem, Solver, make_solver
+from monro.linear.solvers import AVERAGED, LEARNT, Problem, Solver, make_solver
 from monro.linear.state import Examples, PerExample
 from monro.losses import Loss, value
 from monro.rows import Array, dot, sqnorm
@@ -135,7 +135,8 @@ def choose_rate(
             break
 
     steps = n * epochs
-    power, share = (0.25, 0.5) if name in AVERAGED else (0.5, 1.35)
+    power = 0.25 if name in AVERAGED else 0.5
+    share = 0.5 if name in AVERAGED else 1.0 if name in LEARNT else 1.35
     last = eta0 * float((order.size / steps) ** power)
     # η0 / (1 + share·βλη0 t) = last at the end; where the ridge alone brings it there, η0 may stay.
     room = 1.0 - share * decay * problem.lam * last * steps

@@ -1,5 +1,6 @@
 """What the linear estimators share: from checked data to `coef_`."""
 
+from abc import abstractmethod
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, Self
@@ -53,13 +54,13 @@ def _drop_weightless(X: Any, y: Array, weight: Array) -> tuple[Any, Array, Array
 class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     """Base of LinearClassifier and LinearRegressor, which add targets, losses and predictions."""
 
+    @abstractmethod
     def _loss(self) -> Loss:
         """Return the loss of the parameters."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _targets(self, y: Array) -> list[Array]:
         """Return the targets of each model to train."""
-        raise NotImplementedError
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -81,8 +82,6 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             X, y, weight, held_out = self._hold_out(X, y, weight)
         weight = weight * (weight.size / weight.sum())
         problems = self._problems(X, y, weight)
-        if not self.warm_start:
-            self._forget()
         tasks = self._tasks(problems, rng, streaming=False)
         evaluate, monitor = self._evaluation(problems, held_out)
         stopper = Stopper(self.tol)
@@ -132,12 +131,8 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         history = getattr(self, "history_", [])
         with Trainer(tasks, shuffle=self.shuffle, rng=rng, n_jobs=self._threads()) as trainer:
             record = trainer.epoch() | {"epoch": len(history) + 1}
-        try:
-            self._check_finite(record, tasks)
-            self._finish(tasks, keep=True)
-        except DivergenceError:
-            self._forget()  # the last good solution is still in coef_
-            raise
+        self._check_finite(record, tasks)
+        self._finish(tasks, keep=True)
         self.history_ = [*history, record]
         self.n_iter_ = len(self.history_)
         return self
@@ -194,8 +189,7 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         same = solutions is not None and getattr(self, "_form", None) == form
         states = getattr(self, "_states", None) if same else None
         if not (same and self.learning_rate == "auto"):
-            epochs = 1 if streaming else self.max_epochs
-            self.learning_rate_ = self._choose_rate(name, problems, epochs, rng)
+            self.learning_rate_ = self._choose_rate(name, problems, rng)
         self.solver_ = name
         self._form = form
         tasks = []
@@ -216,6 +210,8 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                 state = solver.resume(*solutions[k], t)
             seed = rng.integers(2**63)
             tasks.append(Task(solver, problem, state, np.random.default_rng(seed)))
+        # The states are changed in place from here on. Should the fit fail, coef_ is what is left.
+        self.__dict__.pop("_states", None)
         return tasks
 
     def _earlier_solutions(self, problems: list[Problem]) -> list[tuple[Array, float]] | None:
@@ -231,9 +227,6 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         intercepts = self.intercept_ if self.fit_intercept else np.zeros(len(problems))
         return [(w, float(b)) for w, b in zip(coef, intercepts, strict=True)]
 
-    def _forget(self) -> None:
-        self.__dict__.pop("_states", None)
-
     def _choose_solver(self, problem: Problem, rng: np.random.Generator, streaming: bool) -> str:
         """Resolve solver="auto" (docs/linear.md has the measurements behind the rule)."""
         if self.solver != "auto":
@@ -248,7 +241,7 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return "dual" if epochs < 1 or (epochs < 100 and few_rows) else "aisgd"
 
     def _choose_rate(
-        self, solver: str, problems: list[Problem], epochs: int, rng: np.random.Generator
+        self, solver: str, problems: list[Problem], rng: np.random.Generator
     ) -> float | None:
         """Resolve learning_rate="auto"; None where the solver takes none."""
         if self.schedule == "inverse-t" or not SOLVERS[solver].takes_rate:
@@ -257,7 +250,7 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             return float(self.learning_rate)
         # One-vs-rest models share the rows, so they share the rate: that of the evenest split.
         evenest = min(problems, key=lambda p: abs(float(p.examples.y.mean())))
-        return choose_rate(evenest, solver, float(self.decay), epochs, rng)
+        return choose_rate(evenest, solver, float(self.decay), rng)
 
     def _evaluation(
         self, problems: list[Problem], held_out: Any
@@ -314,7 +307,6 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         if not all(np.isfinite(array).all() for array in solution.values()):
             raise self._divergence(getattr(self, "n_iter_", 1))
         self.__dict__.update(solution)
-        self._forget()
         if keep:
             self._states = [task.state for task in tasks]
 

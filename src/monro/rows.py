@@ -15,7 +15,7 @@ from monro._jit import generic, prefetch_element, vector_leaf
 Array = np.ndarray[Any, np.dtype[Any]]
 Rows = Any  # Sparse | Dense | Biased | Centered; Numba resolves the class, mypy cannot
 
-_WIDE = 1 << 17  # features: a megabyte of weights
+WIDE = 1 << 17  # features: a megabyte of weights
 
 
 @generic
@@ -309,7 +309,7 @@ def as_rows(X: Any) -> Sparse | Dense:
     43.0
     """
     if sp.issparse(X):
-        kind = WideSparse if X.shape[1] > _WIDE else Sparse
+        kind = WideSparse if X.shape[1] > WIDE else Sparse
         return kind(
             _read_only(X.data, X.dtype),
             _read_only(X.indices, np.int32).view(np.uint32),

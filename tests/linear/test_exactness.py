@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from monro.linear.dual import MOST_IDLE
 from monro.linear.solvers import Problem, make_solver
 from monro.linear.state import Examples
 from monro.linear.train import objective
@@ -353,6 +354,35 @@ def test_dual_weights_are_the_sum_of_their_examples(loss, fit_intercept, seed, s
     mass = problem.examples.weight * state.memory.g
     np.testing.assert_allclose(state.w, -solver.h * mass @ X, rtol=0, atol=1e-10)
     assert state.bias[0] == pytest.approx(anchor - solver.h_bias * mass.sum(), abs=1e-10)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=names)
+def test_dual_goes_on_from_a_solution_with_the_weights_its_slopes_imply(loss):
+    problem, X, _ = make_problem(loss, 3, 0.05, True, True, True)
+    coef = np.random.default_rng(0).normal(size=X.shape[1])
+    solver = make_solver(problem, "dual")
+    state = solver.resume(coef, 0.3, 0.0)
+
+    slopes = [
+        derivative(loss, p, y) for p, y in zip(X @ coef + 0.3, problem.examples.y, strict=True)
+    ]
+    np.testing.assert_allclose(state.memory.g, slopes, rtol=1e-9)
+    mass = problem.examples.weight * slopes
+    np.testing.assert_allclose(state.w, -solver.h * mass @ X, rtol=0, atol=1e-9)
+
+
+def test_dual_counts_the_visits_in_a_row_that_moved_nothing():
+    problem, _, _ = make_problem(Hinge(), 2, 0.05, False, False, n=60, d=4)
+    solver = make_solver(problem, "dual")
+    state = solver.start()
+    expected = np.zeros(60)
+    for _ in range(12):
+        g = state.memory.g.copy()
+        solver.sweep(np.arange(60), state)
+        expected = np.where(state.memory.g == g, np.minimum(expected + 1, MOST_IDLE), 0)
+        np.testing.assert_array_equal(state.memory.idle, expected)
+    assert 0 in expected
+    assert MOST_IDLE in expected
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])

@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from monro.errors import DivergenceError
 from monro.linear import _checks
-from monro.linear.solvers import SOLVERS, Problem, make_solver
+from monro.linear.columns import Columns, columns_of
+from monro.linear.solvers import LEARNT, SOLVERS, Problem, make_solver
 from monro.linear.state import Examples
 from monro.linear.train import (
     Stopper,
@@ -23,6 +24,7 @@ from monro.linear.train import (
     Trainer,
     choose_rate,
     curvature_ratio,
+    map_weights,
     mean_loss,
     objective,
 )
@@ -77,20 +79,24 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         """Train for up to max_epochs on checked data."""
         rng = self._rng()
         X, y, weight = _drop_weightless(X, y, weight)
+        # Earlier states to go on from are as wide as X; learnt gains go on for absent columns, too.
+        as_it_is = self.warm_start or self.solver in LEARNT
+        columns = Columns(X.shape[1]) if as_it_is else columns_of(X)
         held_out = None
         if self.early_stopping:
             X, y, weight, held_out = self._hold_out(X, y, weight)
         weight = weight * (weight.size / weight.sum())
-        problems = self._problems(X, y, weight)
+        problems = self._problems(X, y, weight, columns=columns)
         tasks = self._tasks(problems, rng, streaming=False)
-        evaluate, monitor = self._evaluation(problems, held_out)
+        tests = [] if held_out is None else self._problems(*held_out, columns=columns)
+        evaluate, monitor = self._evaluation(problems, tests)
         stopper = Stopper(self.tol)
         best = None
         self.history_: list[Record] = []
 
         context = self._init_callback_context(max_subtasks=self.max_epochs)
         seen: dict[str, Any] = {"estimator": self, "X": X, "y": self._labels(y)}
-        solution = {"reconstruction_attributes": lambda: self._solution(tasks)}
+        solution = {"reconstruction_attributes": lambda: self._solution(tasks, columns)}
         context.call_on_fit_task_begin(**seen)
         title = f"{type(self).__name__}({self.solver_})"
         with (
@@ -117,7 +123,7 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             for task, state in zip(tasks, best, strict=True):
                 task.state = state
         self.n_iter_ = len(self.history_)
-        self._finish(tasks, keep=self.warm_start or SOLVERS[self.solver_].streams)
+        self._finish(tasks, columns, keep=self.warm_start or SOLVERS[self.solver_].streams)
         context.call_on_fit_task_end(**seen, **solution)
         return self
 
@@ -126,13 +132,14 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         rng = self._rng()
         if not weight.any():
             return self
-        problems = self._problems(*_drop_weightless(X, y, weight))
+        columns = Columns(X.shape[1])
+        problems = self._problems(*_drop_weightless(X, y, weight), columns=columns)
         tasks = self._tasks(problems, rng, streaming=True)
         history = getattr(self, "history_", [])
         with Trainer(tasks, shuffle=self.shuffle, rng=rng, n_jobs=self._threads()) as trainer:
             record = trainer.epoch() | {"epoch": len(history) + 1}
         self._check_finite(record, tasks)
-        self._finish(tasks, keep=True)
+        self._finish(tasks, columns, keep=True)
         self.history_ = [*history, record]
         self.n_iter_ = len(self.history_)
         return self
@@ -169,7 +176,8 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         validation = (X[held_out], y[held_out], weight[held_out])
         return X[training], y[training], weight[training], validation
 
-    def _problems(self, X: Any, y: Array, weight: Array) -> list[Problem]:
+    def _problems(self, X: Any, y: Array, weight: Array, *, columns: Columns) -> list[Problem]:
+        X = columns.narrow(X)
         rows = as_rows(X)
         loss = self._loss()
         lam = float(self.alpha)
@@ -253,10 +261,9 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return choose_rate(evenest, solver, float(self.decay), rng)
 
     def _evaluation(
-        self, problems: list[Problem], held_out: Any
+        self, problems: list[Problem], tests: list[Problem]
     ) -> tuple[Callable[[list[tuple[Array, float]]], Record] | None, str | None]:
         """Return what to measure after each epoch, and which of it decides when to stop."""
-        tests = self._problems(*held_out) if held_out is not None else []
         watching = self.tol is not None or self.verbose > 0 or hasattr(self, "_skl_callbacks")
         if not watching and not tests:
             return None, None
@@ -295,20 +302,20 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             "features, or use solver='aisgd', which no learning rate makes diverge"
         )
 
-    def _solution(self, tasks: list[Task]) -> dict[str, Array]:
+    def _solution(self, tasks: list[Task], columns: Columns) -> dict[str, Array]:
         solutions = [task.solution() for task in tasks]
         return {
-            "coef_": np.array([w for w, _ in solutions]),
+            "coef_": np.array([columns.widen(w) for w, _ in solutions]),
             "intercept_": np.array([b for _, b in solutions]),
         }
 
-    def _finish(self, tasks: list[Task], *, keep: bool) -> None:
-        solution = self._solution(tasks)
+    def _finish(self, tasks: list[Task], columns: Columns, *, keep: bool) -> None:
+        solution = self._solution(tasks, columns)
         if not all(np.isfinite(array).all() for array in solution.values()):
             raise self._divergence(getattr(self, "n_iter_", 1))
         self.__dict__.update(solution)
         if keep:
-            self._states = [task.state for task in tasks]
+            self._states = [map_weights(columns.widen, task.state) for task in tasks]
 
     def _scores(self, X: Any) -> Array:
         check_is_fitted(self, "coef_")

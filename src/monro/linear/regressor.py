@@ -9,6 +9,7 @@ from sklearn.utils.metaestimators import available_if
 
 from monro.linear import _checks
 from monro.linear.base import Linear
+from monro.linear.columns import Columns
 from monro.linear.train import Task
 from monro.losses import Absolute, Huber, Loss, Poisson, Squared
 from monro.rows import Array
@@ -93,8 +94,8 @@ class LinearRegressor(RegressorMixin, Linear):  # type: ignore[misc]
     def _targets(self, y: Array) -> list[Array]:
         return [y]
 
-    def _solution(self, tasks: list[Task]) -> dict[str, Array]:
-        solution = super()._solution(tasks)
+    def _solution(self, tasks: list[Task], columns: Columns) -> dict[str, Array]:
+        solution = super()._solution(tasks, columns)
         return solution | {"coef_": solution["coef_"][0]}
 
     def __sklearn_tags__(self) -> Any:

@@ -61,25 +61,24 @@ class Solver(Protocol):
 
 
 class Traits(NamedTuple):
-    """What a solver can be asked for; the estimator's checks and the documentation read this."""
+    """What a solver can be asked for; the estimator's checks read this."""
 
     schedules: tuple[str, ...]
     needs_alpha: bool
     takes_rate: bool
     streams: bool
-    summary: str
 
 
 _BOTH = ("bottou", "inverse-t")
 SOLVERS = {
-    "sgd": Traits(_BOTH, False, True, True, "stochastic gradient descent"),
-    "asgd": Traits(_BOTH, False, True, True, "sgd, iterates averaged"),
-    "casgd": Traits(_BOTH, False, True, True, "asgd on centred features, at no cost in sparsity"),
-    "implicit": Traits(_BOTH, False, True, True, "exact proximal steps: no rate diverges"),
-    "aisgd": Traits(_BOTH, False, True, True, "implicit, iterates averaged"),
-    "sgdqn": Traits(("bottou",), True, True, True, "a learnt gain for each feature"),
-    "sgdqn-flawed": Traits(("bottou",), True, True, True, "sgdqn as published in 2009"),
-    "dual": Traits((), True, False, False, "dual coordinate ascent: no learning rate at all"),
+    "sgd": Traits(_BOTH, False, True, True),
+    "asgd": Traits(_BOTH, False, True, True),
+    "casgd": Traits(_BOTH, False, True, True),
+    "implicit": Traits(_BOTH, False, True, True),
+    "aisgd": Traits(_BOTH, False, True, True),
+    "sgdqn": Traits(("bottou",), True, True, True),
+    "sgdqn-flawed": Traits(("bottou",), True, True, True),
+    "dual": Traits((), True, False, False),
 }
 
 AVERAGED = ("asgd", "casgd", "aisgd")

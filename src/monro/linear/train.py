@@ -1,7 +1,7 @@
 """Epochs: in what order to visit the examples, at which rate, on how many threads, how long."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from typing import Any, Self
@@ -134,7 +134,7 @@ def choose_rate(problem: Problem, name: str, decay: float, rng: np.random.Genera
 
     steps = 10 * n  # whatever max_epochs is: five epochs are to be the first five of ten
     power = 0.25 if name in AVERAGED else 0.5
-    share = 0.5 if name in AVERAGED else 1.0 if name in LEARNT else 1.35
+    share = 0.5 if name in AVERAGED else 1.0 if name in LEARNT else 1.6
     last = eta0 * float((order.size / steps) ** power)
     # η0 / (1 + share·βλη0 t) = last at the end; where the ridge alone brings it there, η0 may stay.
     room = 1.0 - share * decay * problem.lam * last * steps
@@ -155,15 +155,19 @@ def _weight_arrays(state: Any) -> list[Array]:
     return arrays
 
 
-def _with_arrays(state: Any, arrays: Iterator[Array]) -> Any:
-    """Return the state with the next of these arrays in place of each of its own."""
+def map_weights(change: Callable[[Array], Array], state: Any) -> Any:
+    """Return the state with each of those arrays changed."""
     if isinstance(state, PerExample):
         return state
     parts = (
-        next(arrays) if isinstance(part, np.ndarray) else _with_arrays(part, arrays)
+        change(part) if isinstance(part, np.ndarray) else map_weights(change, part)
         for part in state
     )
     return type(state)(*parts)
+
+
+def _with_arrays(state: Any, arrays: Iterator[Array]) -> Any:
+    return map_weights(lambda _: next(arrays), state)
 
 
 @kernel

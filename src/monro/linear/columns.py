@@ -1,0 +1,79 @@
+"""Very wide sparse data, narrowed to the columns that occur.
+
+Hashed features use few of their millions of columns, far apart: each weight costs a cache line and,
+worse, a page of its own. Numbered by their first appearance, the columns that occur lie side by
+side, the frequent ones foremost, and an epoch takes as long as if the others did not exist. The
+arithmetic is the same, bit for bit.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from monro._jit import kernel
+from monro.rows import WIDE, Array, Dense, as_rows
+
+_ABSENT = np.int32(-1)
+
+
+class Columns(NamedTuple):
+    """Which columns of how many are kept; all of them where `used` is None."""
+
+    width: int
+    used: Array | None = None
+    number: Array | None = None  # of each column of the wide data, where it is kept
+
+    def narrow(self, X: Any) -> Any:
+        """Return X with the columns kept."""
+        if self.used is None:
+            return X
+        parts = (X.data, self.number[X.indices], X.indptr)  # type: ignore[index]
+        return sp.csr_matrix(parts, shape=(X.shape[0], self.used.size))
+
+    def widen(self, array: Array) -> Array:
+        """Return a solver's array for all columns; what follows the weights stays behind them."""
+        if self.used is None or array.size < self.used.size:
+            return array
+        kept = self.used.size
+        wide = np.zeros(self.width + array.size - kept)
+        wide[self.used] = array[:kept]
+        wide[self.width :] = array[kept:]
+        return wide
+
+
+@kernel
+def number_columns(indices: Array, number: Array, used: Array) -> int:
+    """Give the columns numbers in the order they appear; return how many there are."""
+    count = 0
+    for k in range(indices.size):
+        column = indices[k]
+        if number[column] < 0:
+            number[column] = count
+            used[count] = column
+            count += 1
+    return count
+
+
+def columns_of(X: Any) -> Columns:
+    """Choose the columns to keep: all, unless X is sparse and very wide.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> X = sp.csr_matrix(([1.0] * 20, range(0, 2_000_000, 100_000), [0, 10, 20]), (2, 2_000_000))
+    >>> columns = columns_of(X)
+    >>> columns.narrow(X).shape
+    (2, 20)
+    >>> columns.widen(np.ones(20)).shape
+    (2000000,)
+    """
+    width = X.shape[1]
+    rows = as_rows(X)
+    if isinstance(rows, Dense) or width <= WIDE:
+        return Columns(width)
+    number = np.full(width, _ABSENT)
+    used = np.empty(min(width, rows.data.size), np.int32)
+    count = number_columns(rows.indices, number, used)
+    # With hardly any columns left, weights could not be told from a solver's other arrays.
+    return Columns(width, used[:count].copy(), number) if count >= 10 else Columns(width)

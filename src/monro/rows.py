@@ -309,10 +309,13 @@ def as_rows(X: Any) -> Sparse | Dense:
     43.0
     """
     if sp.issparse(X):
-        kind = WideSparse if X.shape[1] > WIDE else Sparse
-        return kind(
-            _read_only(X.data, X.dtype),
-            _read_only(X.indices, np.int32).view(np.uint32),
-            _read_only(X.indptr, np.int64).view(np.uint64),
-        )
+        indices = _read_only(X.indices, np.int32).view(np.uint32)
+        indptr = _read_only(X.indptr, np.int64).view(np.uint64)
+        return as_sparse(_read_only(X.data, X.dtype), indices, indptr, X.shape[1])
     return Dense(_read_only(X, X.dtype))
+
+
+def as_sparse(data: Array, indices: Array, indptr: Array, width: int) -> Sparse:
+    """Wrap the arrays of a CSR matrix of that width."""
+    kind = WideSparse if width > WIDE else Sparse
+    return kind(data, _read_only(indices, np.uint32), indptr)

@@ -30,7 +30,7 @@ from monro.linear.train import (
 )
 from monro.losses import Loss, value
 from monro.progress import Progress
-from monro.rows import Array, as_rows
+from monro.rows import Array
 
 Record = dict[str, float]
 
@@ -177,12 +177,11 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return X[training], y[training], weight[training], validation
 
     def _problems(self, X: Any, y: Array, weight: Array, *, columns: Columns) -> list[Problem]:
-        X = columns.narrow(X)
-        rows = as_rows(X)
         loss = self._loss()
-        lam = float(self.alpha)
+        rows = columns.rows(X)
+        lam, biased = float(self.alpha), bool(self.fit_intercept)
         return [
-            Problem(loss, Examples(rows, target, weight), lam, bool(self.fit_intercept), X.shape[1])
+            Problem(loss, Examples(rows, target, weight), lam, biased, columns.kept)
             for target in self._targets(y)
         ]
 

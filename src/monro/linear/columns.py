@@ -9,10 +9,9 @@ arithmetic is the same, bit for bit.
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from monro._jit import kernel
-from monro.rows import WIDE, Array, Dense, as_rows
+from monro.rows import WIDE, Array, Dense, Rows, as_rows, as_sparse
 
 _ABSENT = np.int32(-1)
 
@@ -24,21 +23,27 @@ class Columns(NamedTuple):
     used: Array | None = None
     number: Array | None = None  # of each column of the wide data, where it is kept
 
-    def narrow(self, X: Any) -> Any:
-        """Return X with the columns kept."""
-        if self.used is None:
-            return X
-        parts = (X.data, self.number[X.indices], X.indptr)  # type: ignore[index]
-        return sp.csr_matrix(parts, shape=(X.shape[0], self.used.size))
+    @property
+    def kept(self) -> int:
+        """How many columns are kept."""
+        return self.width if self.used is None else self.used.size
+
+    def rows(self, X: Any) -> Rows:
+        """Return X's rows with the columns kept."""
+        rows = as_rows(X)
+        if self.number is None or isinstance(rows, Dense):
+            return rows
+        indices = np.empty_like(rows.indices)
+        renumber(rows.indices, self.number, indices)
+        return as_sparse(rows.data, indices, rows.indptr, self.kept)
 
     def widen(self, array: Array) -> Array:
         """Return a solver's array for all columns; what follows the weights stays behind them."""
-        if self.used is None or array.size < self.used.size:
+        if self.used is None or array.size < self.kept:
             return array
-        kept = self.used.size
-        wide = np.zeros(self.width + array.size - kept)
-        wide[self.used] = array[:kept]
-        wide[self.width :] = array[kept:]
+        wide = np.zeros(self.width + array.size - self.kept)
+        wide[self.used] = array[: self.kept]
+        wide[self.width :] = array[self.kept :]
         return wide
 
 
@@ -55,6 +60,13 @@ def number_columns(indices: Array, number: Array, used: Array) -> int:
     return count
 
 
+@kernel
+def renumber(indices: Array, number: Array, renumbered: Array) -> None:
+    """Write each index's new number."""
+    for k in range(indices.size):
+        renumbered[k] = number[indices[k]]
+
+
 def columns_of(X: Any) -> Columns:
     """Choose the columns to keep: all, unless X is sparse and very wide.
 
@@ -63,8 +75,8 @@ def columns_of(X: Any) -> Columns:
     >>> import scipy.sparse as sp
     >>> X = sp.csr_matrix(([1.0] * 20, range(0, 2_000_000, 100_000), [0, 10, 20]), (2, 2_000_000))
     >>> columns = columns_of(X)
-    >>> columns.narrow(X).shape
-    (2, 20)
+    >>> columns.kept
+    20
     >>> columns.widen(np.ones(20)).shape
     (2000000,)
     """

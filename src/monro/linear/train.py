@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from monro._jit import kernel
-from monro.linear.solvers import AVERAGED, LEARNT, Problem, Solver, make_solver
+from monro.linear.solvers import AVERAGED, Problem, Solver, make_solver
 from monro.linear.state import Examples, PerExample
 from monro.losses import Loss, value
 from monro.rows import Array, dot, sqnorm
@@ -133,11 +133,11 @@ def choose_rate(problem: Problem, name: str, decay: float, rng: np.random.Genera
             break
 
     steps = 10 * n  # whatever max_epochs is: five epochs are to be the first five of ten
-    power = 0.25 if name in AVERAGED else 0.5
-    share = 0.5 if name in AVERAGED else 1.0 if name in LEARNT else 1.6
+    power, limit = (0.25, 1.4) if name in AVERAGED else (0.5, 0.63)
     last = eta0 * float((order.size / steps) ** power)
-    # η0 / (1 + share·βλη0 t) = last at the end; where the ridge alone brings it there, η0 may stay.
-    room = 1.0 - share * decay * problem.lam * last * steps
+    # Where the ridge alone brings the rate down to nearly that, η0 may stay.
+    ridge = decay * problem.lam * last * steps
+    room = 1.0 - (ridge / limit) ** 2
     return min(eta0, last / room) if room > 0.0 else eta0
 
 

@@ -13,6 +13,7 @@ NAMES = {
     "robustness": "test error on RCV1 against the learning rate, the ridge and the decay",
     "sgdqn": "learnt gains on deconditioned covtype (Figures 5 and 6 of paper 004)",
     "scaling": "time per epoch against non-zeros, width and threads",
+    "readers": "reading svmlight text, beside scikit-learn's loader",
     "coldstart": "seconds until --help, a first fit cold and warm, a second fit",
 }
 

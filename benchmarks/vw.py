@@ -2,7 +2,9 @@
 
 import tempfile
 import time
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -35,6 +37,7 @@ class VW:
         self.text = _text_file(data)
         self.cache = self.text.with_suffix(f".{loss}.{bfgs}.cache")
         self.width = data.X.shape[1]
+        self.sample = sp.csr_matrix(data.X[:500])
         # In 18 bits the constant's number meets no feature of our sets.
         bits = max(18, int(np.ceil(np.log2(self.width + 1))))
         self.constant = 11650396 % 2**bits
@@ -68,5 +71,15 @@ class VW:
         seconds = time.perf_counter() - begin
         weights = np.array([model.get_weight(k) for k in range(self.width)])
         bias = model.get_weight(self.constant) if self.intercept else 0.0
+        scale = self._scale(model, weights, bias)
         model.finish()
-        return seconds, weights, float(bias)
+        return seconds, scale * weights, float(scale * bias)
+
+    def _scale(self, model: Any, weights: np.ndarray, bias: float) -> float:
+        """Return what the stored weights are multiplied by: VW shrinks by the ridge only then."""
+        with self.text.open() as file:
+            texts = [line.split("|")[1] for line in islice(file, 500)]
+        scores = self.sample @ weights + bias
+        predictions = np.array([model.predict(f"|{text}") for text in texts])
+        inside = (np.abs(predictions) < 0.9) & (scores != 0.0)  # it clips the others
+        return float(np.median(predictions[inside] / scores[inside]))

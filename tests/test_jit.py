@@ -178,6 +178,33 @@ def test_an_edit_to_a_kernel_outside_the_package_is_not_answered_from_the_cache(
     assert results == [1, 20]
 
 
+def test_processes_that_compile_at_the_same_time_do_not_mix_up_their_code(tmp_path):
+    """Each calls a kernel with a type of its own; later ones must find the right code."""
+    (tmp_path / "shared.py").write_text(
+        "from monro._jit import kernel\n@kernel\ndef half(x):\n    return x / 2\n"
+    )
+    script = f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nimport numpy as np, shared\n"
+    types = ("float64", "float32", "int8", "uint8", "int16", "uint16", "int64", "complex128")
+    values = {name: np.array(100, name)[()] for name in types}
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+
+    def calls():
+        started = [
+            subprocess.Popen(
+                [sys.executable, "-c", f"{script}print(shared.half(np.array(100, {name!r})[()]))"],
+                env=environment,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for name in types
+        ]
+        return [complex(process.communicate()[0]) for process in started]
+
+    assert calls() == [value / 2 for value in values.values()]
+    assert calls() == [50] * len(types)
+    assert len(list((tmp_path / "cache").rglob("*.nbc"))) == len(types)
+
+
 # ------------------------------------------------------------------------------------- plain Python
 
 

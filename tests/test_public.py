@@ -36,7 +36,7 @@ SIGNATURES = {
 
 
 def test_the_public_names_are_these():
-    assert monro.__all__ == ["LinearClassifier", "LinearRegressor"]
+    assert monro.__all__ == [*SIGNATURES, "load"]
     assert set(monro.__all__) <= set(dir(monro))
 
 
@@ -50,7 +50,7 @@ def test_an_unknown_name_is_an_attribute_error():
         _ = monro.LinearClasifier
 
 
-@pytest.mark.parametrize("name", monro.__all__)
+@pytest.mark.parametrize("name", SIGNATURES)
 def test_parameters_and_defaults(name):
     parameters = inspect.signature(getattr(monro, name)).parameters
     assert {key: p.default for key, p in parameters.items()} == SIGNATURES[name]
@@ -85,9 +85,9 @@ def test_every_parameter_and_method_is_documented(kind):
     [
         (
             LinearClassifier,
-            {"fit", "partial_fit", "predict", "decision_function", "score", "set_callbacks"},
+            {"fit", "partial_fit", "predict", "decision_function", "score", "save"},
         ),
-        (LinearRegressor, {"fit", "partial_fit", "predict", "score", "set_callbacks"}),
+        (LinearRegressor, {"fit", "partial_fit", "predict", "score", "save", "set_callbacks"}),
     ],
 )
 def test_methods(kind, methods):

@@ -1,5 +1,11 @@
 """The README's tables are made from the committed results, and nothing else."""
 
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 from benchmarks import harness
 from benchmarks.__main__ import NAMES
 
@@ -10,3 +16,22 @@ def test_tables_equal_the_results():
 
 def test_every_benchmark_has_a_result():
     assert {path.stem for path in harness.RESULTS.glob("*.json")} == set(NAMES)
+
+
+def test_a_newcomer_gets_from_a_file_to_predictions(tmp_path):
+    """The README's commands, as they stand there."""
+    (block,) = re.findall(r"```sh\n(.*?)```", harness.README.read_text(), re.DOTALL)
+    folder = Path(sys.executable).parent
+    environment = os.environ | {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+    result = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", block],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+
+    assert result.returncode == 0, result.stderr
+    error = re.search(r"error\D+([\d.]+)", result.stdout.split("words.monro on")[1])
+    assert float(error[1]) < 0.05
+    assert len(re.findall(r"^[01]\t0:[\d.e-]+\t1:[\d.e-]+$", result.stdout, re.MULTILINE)) == 3

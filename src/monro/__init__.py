@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from monro.linear.classifier import LinearClassifier
     from monro.linear.regressor import LinearRegressor
+    from monro.persist import load
 
-__all__ = ["LinearClassifier", "LinearRegressor"]
+__all__ = ["LinearClassifier", "LinearRegressor", "load"]
 __version__ = "0.1.0"
 
 _HOMES = {
     "LinearClassifier": "monro.linear.classifier",
     "LinearRegressor": "monro.linear.regressor",
+    "load": "monro.persist",
 }
 
 

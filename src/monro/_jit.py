@@ -8,13 +8,14 @@ Everything also runs as plain Python under ``NUMBA_DISABLE_JIT=1``.
 
 import hashlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from llvmlite import ir
 from numba import config, njit, types
 from numba.core import event
+from numba.core.caching import IndexDataCacheFile
 from numba.extending import intrinsic, overload
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -44,10 +45,40 @@ def _source_stamp() -> str:
 STAMP = _source_stamp()
 
 
+class _CacheFiles(IndexDataCacheFile):  # type: ignore[misc]
+    """A file for each signature, named by all that distinguishes it.
+
+    Numba numbers its files, and lists them in an index. Two processes that compile at the same time
+    may take the same number for different signatures, and from then on the code of one answers
+    calls of the other.
+    """
+
+    def __init__(self, cache: Any):
+        numbas = cache._cache_file
+        self.__dict__.update(numbas.__dict__)
+        self._base = numbas._index_name.removesuffix(".nbi")
+        version = repr((STAMP, numbas._source_stamp, numbas._version))
+        self._stamp = hashlib.sha256(version.encode()).hexdigest()[:12]
+
+    def _name(self, key: Any) -> str:
+        digest = hashlib.sha256(repr(key).encode()).hexdigest()[:20]
+        return f"{self._base}.{self._stamp}.{digest}.nbc"
+
+    def save(self, key: Any, data: Any) -> None:
+        self._save_data(self._name(key), data)
+        for path in Path(self._cache_path).glob(f"{self._base}.*.nb[ic]"):
+            if f".{self._stamp}." not in path.name:
+                path.unlink(missing_ok=True)  # of sources that are no more
+
+    def load(self, key: Any) -> Any:
+        with suppress(OSError):
+            return self._load_data(self._name(key))
+        return None
+
+
 def _stamped(dispatcher: Any) -> Any:
     if not config.DISABLE_JIT:
-        cache = dispatcher._cache._cache_file
-        cache._source_stamp = (STAMP, cache._source_stamp)
+        dispatcher._cache._cache_file = _CacheFiles(dispatcher._cache)
     return dispatcher
 
 
@@ -60,6 +91,18 @@ def kernel(function: F) -> F:
 def leaf(function: F) -> F:
     """Inline a small function into the kernels that call it."""
     inlined: F = njit(**_INLINED)(function)
+    return inlined
+
+
+def literal_kernel(function: F) -> F:
+    """Compile a kernel without any fast-math: to the last bit what IEEE 754 says."""
+    compiled: F = _stamped(njit(cache=True, nogil=True, **_COMMON)(function))
+    return compiled
+
+
+def literal_leaf(function: F) -> F:
+    """Inline a small function into the literal kernels that call it."""
+    inlined: F = njit(forceinline=True, **_COMMON)(function)
     return inlined
 
 

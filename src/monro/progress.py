@@ -63,6 +63,11 @@ class Progress:
                 f"{self.title}: {text}", markup=False, highlight=False, soft_wrap=True
             )
 
+    def part(self, rows: int) -> None:
+        """Note that some rows of the epoch are done."""
+        if self._bar is not None:
+            self._bar.advance(self._task, rows / self.rows)
+
     def epoch(self, record: dict[str, float]) -> None:
         """Show the end of an epoch."""
         if not self.enabled:

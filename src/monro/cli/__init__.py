@@ -1,6 +1,9 @@
 """The command line. Commands import what they need when they run: --help stays fast."""
 
 import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -13,6 +16,34 @@ app = typer.Typer(
     add_completion=True,
     pretty_exceptions_enable=False,
 )
+data_app = typer.Typer(
+    name="data",
+    help="Data sets by name, and stores for data larger than memory.",
+    no_args_is_help=True,
+)
+app.add_typer(data_app)
+
+
+class Task(StrEnum):
+    """What to fit."""
+
+    binary = "binary"
+    regression = "regression"
+
+
+class Precision(StrEnum):
+    """How a store keeps its values."""
+
+    float32 = "float32"
+    float64 = "float64"
+
+
+DataArgument = Annotated[
+    str, typer.Argument(metavar="DATA", help="A file, a store, a data set's name, or - (stdin).")
+]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The model file.")]
+Target = Annotated[str | None, typer.Option(help="The column of labels, in a CSV or Parquet file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
 def _version(show: bool) -> None:
@@ -34,17 +65,153 @@ def root(
 def demo(
     seed: int = typer.Option(0, help="Seed of every random choice."),
     jobs: int = typer.Option(1, min=1, help="Threads."),
+    keep: Annotated[
+        Path | None, typer.Option(help="A folder to leave train.svm and test.svm in.")
+    ] = None,
 ) -> None:
     """Train and evaluate on real data that needs no download."""
     from monro.cli.demo import run
 
-    run(seed, jobs)
+    run(seed, jobs, keep)
+
+
+@app.command()
+def fit(
+    data: DataArgument,
+    model: Model,
+    task: Annotated[Task, typer.Option(help="What to fit.")] = Task.binary,
+    loss: Annotated[
+        str | None, typer.Option(help="hinge, log, squared, …: the default is the estimator's.")
+    ] = None,
+    solver: Annotated[
+        str, typer.Option(help="The solver; auto is the one we would take.")
+    ] = "auto",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Any parameter of the estimator; again for more."
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Keep the progress here: if killed, the same command goes on."),
+    ] = None,
+    features: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many features there are, if DATA may lack the last."),
+    ] = None,
+    target: Target = None,
+    jobs: Annotated[int, typer.Option(help="Threads; -1 for all cores.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0,
+    json: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Fit a model to DATA and save it as MODEL."""
+    from monro.cli.models import fit as run
+
+    given = {"loss": loss} if loss is not None else {}
+    run(
+        data,
+        model,
+        task.value,
+        given | {"solver": solver, "n_jobs": jobs, "random_state": seed},
+        set_ or [],
+        checkpoint=checkpoint,
+        n_features=features,
+        target=target,
+        as_json=json,
+        quiet=quiet,
+    )
+
+
+@app.command()
+def predict(
+    model: Model,
+    data: DataArgument,
+    proba: Annotated[bool, typer.Option("--proba", help="Probabilities of all classes.")] = False,
+    top_k: Annotated[
+        int | None, typer.Option(min=1, help="The K best labels, with probability or score.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write to this file, not to stdout.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object a row.")] = False,
+) -> None:
+    """Predict a label for each row of DATA, one a line."""
+    from monro.cli.models import predict as run
+
+    run(model, data, proba=proba, top_k=top_k, out=out, as_json=json)
+
+
+@app.command()
+def evaluate(model: Model, data: DataArgument, json: Json = False) -> None:
+    """Measure how well MODEL predicts the labels of DATA."""
+    from monro.cli.models import evaluate as run
+
+    run(model, data, as_json=json)
+
+
+@app.command(name="compile")
+def compile_(
+    all_: Annotated[
+        bool, typer.Option("--all", help="Every solver, not only those of auto.")
+    ] = False,
+) -> None:
+    """Compile the kernels now, so that no later run has to wait for it."""
+    from monro.cli.warm import run
+
+    run(every=all_)
+
+
+@data_app.command(name="list")
+def list_(json: Json = False) -> None:
+    """List the data sets known by name, and where they are."""
+    from monro.cli.data import list_sets
+
+    list_sets(as_json=json)
+
+
+@data_app.command()
+def info(name: Annotated[str, typer.Argument(metavar="NAME")], json: Json = False) -> None:
+    """Tell what a data set is: size, origin, licence, files, checksums."""
+    from monro.cli.data import info as run
+
+    run(name, as_json=json)
+
+
+@data_app.command()
+def fetch(name: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
+    """Bring a data set to this machine and check it."""
+    from monro.cli.data import fetch as run
+
+    run(name)
+
+
+@data_app.command()
+def convert(
+    data: DataArgument,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to make.")],
+    dtype: Annotated[Precision, typer.Option(help="How to keep the values.")] = Precision.float32,
+    seed: Annotated[int, typer.Option(help="Seed of the shuffle.")] = 0,
+    features: Annotated[
+        int | None, typer.Option(min=1, help="How many features there are.")
+    ] = None,
+    target: Target = None,
+) -> None:
+    """Convert DATA to a store: shuffled once, trained on where it lies, larger than memory."""
+    from monro.cli.data import convert as run
+
+    run(data, out, dtype=dtype.value, seed=seed, n_features=features, target=target)
 
 
 def main() -> None:
     """Run the command line; end with one clear line where the input is at fault."""
+    from monro.errors import MonroError
+
     try:
         app()
-    except (ValueError, OSError, ArithmeticError) as error:
-        typer.secho(f"monro: {error}", fg="red", err=True)
+    except KeyboardInterrupt:
+        typer.secho("monro: interrupted", fg="red", err=True)
+        sys.exit(130)
+    except (MonroError, ValueError, OSError, ArithmeticError, MemoryError) as error:
+        text = " ".join(str(error).split()) or type(error).__name__
+        typer.secho(f"monro: {text}", fg="red", err=True)
         sys.exit(1)

@@ -1,12 +1,13 @@
 """monro demo: the main job on embedded data."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-from sklearn.datasets import load_digits
+from sklearn.datasets import dump_svmlight_file, load_digits
 from sklearn.model_selection import train_test_split
 
 from monro._jit import announce_compilation
@@ -43,7 +44,17 @@ def _fit_and_test(X: Any, y: Array, seed: int, jobs: int) -> dict[str, str]:
     }
 
 
-def run(seed: int, jobs: int) -> None:
+def _keep(folder: Path, X: Any, y: Array, seed: int) -> None:
+    """Write three quarters of the rows as train.svm, the rest as test.svm."""
+    folder.mkdir(parents=True, exist_ok=True)
+    train_X, test_X, train_y, test_y = train_test_split(
+        X, y, test_size=0.25, random_state=seed, stratify=y
+    )
+    dump_svmlight_file(train_X, train_y, str(folder / "train.svm"), zero_based=False)
+    dump_svmlight_file(test_X, test_y, str(folder / "test.svm"), zero_based=False)
+
+
+def run(seed: int, jobs: int, keep: Path | None) -> None:
     """Train on both embedded tasks, with probabilities, and print how well it went."""
     console = Console()
     tasks: dict[str, tuple[Any, Array]] = {
@@ -64,3 +75,11 @@ def run(seed: int, jobs: int) -> None:
     for quantity in next(iter(results.values())):
         table.add_row(quantity, *(result[quantity] for result in results.values()))
     console.print(table)
+    if keep is not None:
+        _keep(keep, *tasks["capitals: yes or no?"], seed)
+        console.print(
+            f"{keep}/train.svm and {keep}/test.svm hold the words: which have a capital?",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )

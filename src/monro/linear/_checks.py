@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from monro.linear.solvers import SOLVERS
-from monro.rows import Array
+from monro.rows import Array, Sparse, as_rows, first_disorder
 
 
 def choice(name: str, value: Any, allowed: Iterable[str]) -> None:
@@ -125,8 +125,10 @@ def data(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool = True
         raise ValueError(f"X has {X.shape[1]:,} features; at most 2,147,483,647 are supported")
     if sp.issparse(X):
         _check_pointers(X)
-        if not X.has_canonical_format:
+        rows = as_rows(X)
+        if isinstance(rows, Sparse) and first_disorder(rows.indices, rows.indptr) >= 0:
             X = X.copy()
+            X.has_canonical_format = False  # whatever it was told
             X.sum_duplicates()
     finite("X", X)
     return X if y is None else (X, y)

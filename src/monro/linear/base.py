@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from copy import deepcopy
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -13,11 +14,13 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from monro.errors import DivergenceError
+from monro import persist
+from monro.errors import CheckpointError, DivergenceError
 from monro.linear import _checks
 from monro.linear.columns import Columns, columns_of
 from monro.linear.solvers import LEARNT, SOLVERS, Problem, make_solver
 from monro.linear.state import Examples
+from monro.linear.storage import Checkpoint, fingerprint, from_contents, to_contents
 from monro.linear.train import (
     Stopper,
     Task,
@@ -27,10 +30,11 @@ from monro.linear.train import (
     map_weights,
     mean_loss,
     objective,
+    single_loss,
 )
-from monro.losses import Loss, value
+from monro.losses import Loss
 from monro.progress import Progress
-from monro.rows import Array
+from monro.rows import Array, is_mapped, row_parts, row_range
 
 Record = dict[str, float]
 
@@ -43,7 +47,7 @@ def _loss_at_zero(tasks: list[Task]) -> float:
     zeros = []
     for task in tasks:
         loss, (_, y, _) = task.problem.loss, task.problem.examples
-        zeros.append(max(1.0, *(value(loss, 0.0, t) for t in (y.min(), y.max()))))
+        zeros.append(max(1.0, *(single_loss(loss, 0.0, t) for t in (y.min(), y.max()))))
     return float(np.mean(zeros))
 
 
@@ -71,20 +75,21 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
     # ------------------------------------------------------------------------------ one fit
 
-    def _rng(self) -> np.random.Generator:
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
-        return np.random.default_rng(seed)
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _fit(self, X: Any, y: Array, weight: Array) -> Self:
+    def _fit(self, X: Any, y: Array, weight: Array, checkpoint: str | Path | None = None) -> Self:
         """Train for up to max_epochs on checked data."""
-        rng = self._rng()
+        seed = self._seed()
         X, y, weight = _drop_weightless(X, y, weight)
-        # Earlier states to go on from are as wide as X; learnt gains go on for absent columns, too.
-        as_it_is = self.warm_start or self.solver in LEARNT
-        columns = Columns(X.shape[1]) if as_it_is else columns_of(X)
+        saved = None if checkpoint is None else self._checkpoint(checkpoint, X, y, weight)
+        if saved is not None and saved.found:
+            seed = saved.about("seed")
+        rng = np.random.default_rng(seed)
+        columns = self._columns(X)
         held_out = None
         if self.early_stopping:
-            X, y, weight, held_out = self._hold_out(X, y, weight)
+            X, y, weight, held_out = self._hold_out(X, y, weight, seed)
         weight = weight * (weight.size / weight.sum())
         problems = self._problems(X, y, weight, columns=columns)
         tasks = self._tasks(problems, rng, streaming=False)
@@ -92,6 +97,7 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         evaluate, monitor = self._evaluation(problems, tests)
         stopper = Stopper(self.tol)
         best = None
+        stop = False
         self.history_: list[Record] = []
 
         context = self._init_callback_context(max_subtasks=self.max_epochs)
@@ -100,25 +106,33 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         context.call_on_fit_task_begin(**seen)
         title = f"{type(self).__name__}({self.solver_})"
         with (
-            Trainer(tasks, shuffle=self.shuffle, rng=rng, n_jobs=self._threads()) as trainer,
+            Trainer(
+                tasks, shuffle=self.shuffle, rng=rng, n_jobs=self._threads(), mapped=is_mapped(X)
+            ) as trainer,
             Progress(self.verbose > 0, title, self.max_epochs, y.size * len(tasks)) as progress,
         ):
-            for _ in range(self.max_epochs):
+            if saved is not None and saved.found:
+                best = saved.restore(trainer, stopper)
+                self.history_, stop = saved.about("history"), saved.about("stopped")
+                progress.say(f"goes on after epoch {trainer.epochs} of {saved.path}")
+            while trainer.epochs < self.max_epochs and not stop:
                 subcontext = context.subcontext(task_name="epoch")
                 subcontext.call_on_fit_task_begin(**seen)
-                record = trainer.epoch()
+                record = trainer.epoch(progress.part)
                 if evaluate is not None:
                     record |= evaluate([task.solution() for task in tasks])
                 self.history_.append(record)
                 self._check_finite(record, tasks)
                 progress.epoch(record)
-                stop = subcontext.call_on_fit_task_end(**seen, **solution)
+                stop = bool(subcontext.call_on_fit_task_end(**seen, **solution))
                 if monitor is not None:
                     if stopper.improved(record[monitor]) and held_out is not None:
                         best = deepcopy([task.state for task in tasks])
                     stop |= stopper.exhausted
-                if stop:
-                    break
+                if saved is not None:
+                    notes = {"seed": seed, "history": self.history_, "stopped": stop}
+                    last = stop or trainer.epochs == self.max_epochs
+                    saved.save(notes, trainer, stopper, best, at_once=last)
         if best is not None:
             for task, state in zip(tasks, best, strict=True):
                 task.state = state
@@ -127,9 +141,31 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         context.call_on_fit_task_end(**seen, **solution)
         return self
 
+    def _columns(self, X: Any) -> Columns:
+        """Choose which columns to keep."""
+        # Earlier states to go on from are as wide as X; learnt gains go on for absent columns, too;
+        # and the indices of data that is larger than memory cannot be copied.
+        if self.warm_start or self.solver in LEARNT or is_mapped(X):
+            return Columns(X.shape[1])
+        return columns_of(X)
+
+    def _checkpoint(self, path: str | Path, X: Any, y: Array, weight: Array) -> Checkpoint:
+        if self.warm_start:
+            raise ValueError(
+                "checkpoint: a new process cannot know the fit that warm_start goes on from; use "
+                "warm_start=False"
+            )
+        saved = Checkpoint(path, self, fingerprint(X, y, weight))
+        if saved.found and saved.about("epochs") > self.max_epochs:
+            raise CheckpointError(
+                f"{path}: this checkpoint has {saved.about('epochs')} epochs already, "
+                f"max_epochs is {self.max_epochs}; give another path, or delete it"
+            )
+        return saved
+
     def _partial_fit(self, X: Any, y: Array, weight: Array) -> Self:
         """Take one epoch over a batch; rates go on falling from where they were."""
-        rng = self._rng()
+        rng = np.random.default_rng(self._seed())
         if not weight.any():
             return self
         columns = Columns(X.shape[1])
@@ -159,14 +195,20 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         """Return what held-out rows should represent evenly, if anything."""
         return None
 
-    def _hold_out(self, X: Any, y: Array, weight: Array) -> tuple[Any, Array, Array, Any]:
+    def _hold_out(
+        self, X: Any, y: Array, weight: Array, seed: int
+    ) -> tuple[Any, Array, Array, Any]:
         """Set rows aside for early stopping."""
+        if is_mapped(X):  # shuffled before, and too large to copy: the last rows
+            cut = min(y.size - 1, max(1, round(y.size * (1 - self.validation_fraction))))
+            validation = (row_range(X, cut, y.size), y[cut:], weight[cut:])
+            return row_range(X, 0, cut), y[:cut], weight[:cut], validation
         try:
             training, held_out = train_test_split(
                 np.arange(y.size),
                 test_size=self.validation_fraction,
                 stratify=self._strata(y),
-                random_state=check_random_state(self.random_state).randint(2**31 - 1),
+                random_state=seed,
             )
         except ValueError as error:
             raise ValueError(
@@ -316,8 +358,34 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         if keep:
             self._states = [map_weights(columns.widen, task.state) for task in tasks]
 
+    # ------------------------------------------------------------------------------ files
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to one file, for `monro.load`.
+
+        The file holds arrays (safetensors) and JSON, no pickle. It is written wholly or not at all.
+        A `random_state` that is no number is not saved.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; an old one is replaced.
+        """
+        persist.save(self, path)
+
+    def _to_contents(self) -> persist.Contents:
+        return to_contents(self)
+
+    def _from_contents(self, contents: persist.Contents) -> None:
+        from_contents(self, contents)
+
+    @abstractmethod
+    def _coef_shape(self) -> tuple[int, ...]:
+        """Return the shape of coef_."""
+
     def _scores(self, X: Any) -> Array:
         check_is_fitted(self, "coef_")
         X = _checks.data(self, X, reset=False)
-        scores: Array = X @ self.coef_.T + self.intercept_
+        parts = row_parts(X) if is_mapped(X) else [X]
+        scores: Array = np.concatenate([part @ self.coef_.T for part in parts]) + self.intercept_
         return scores

@@ -1,5 +1,6 @@
 """LinearClassifier: SVM and logistic regression."""
 
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -147,8 +148,18 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
             return [np.where(y == 1, 1.0, -1.0)]
         return [np.where(y == k, 1.0, -1.0) for k in range(self.classes_.size)]
 
+    def _coef_shape(self) -> tuple[int, ...]:
+        return (1 if self.classes_.size == 2 else self.classes_.size, self.n_features_in_)
+
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        checkpoint: str | Path | None = None,
+    ) -> Self:
         """Fit the model.
 
         Parameters
@@ -158,6 +169,9 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
             Labels of at least two classes.
         sample_weight : array of shape (n_rows,), optional
             A row of weight 2 counts as two; a row of weight 0 does not count.
+        checkpoint : str or Path, optional
+            A file to keep the progress in. Should the process be killed, the same call goes on from
+            there, and ends with the same bits (on one thread) as if nothing had happened.
 
         Returns
         -------
@@ -186,7 +200,7 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
                 "sample_weight and class_weight leave rows of fewer than 2 classes: give another "
                 "class a weight above 0"
             )
-        return self._fit(X, codes, weight)
+        return self._fit(X, codes, weight, checkpoint)
 
     def _labels(self, y: Array) -> Array:
         labels: Array = self.classes_[y]

@@ -1,5 +1,6 @@
 """LinearRegressor: least squares, absolute, Huber and Poisson regression."""
 
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -118,8 +119,18 @@ class LinearRegressor(RegressorMixin, Linear):  # type: ignore[misc]
             raise ValueError(f"y: row {row} is {y[row]:g}, but loss='poisson' counts, y >= 0")
         return X, y, _checks.weights(sample_weight, X)
 
+    def _coef_shape(self) -> tuple[int, ...]:
+        return (self.n_features_in_,)
+
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        checkpoint: str | Path | None = None,
+    ) -> Self:
         """Fit the model.
 
         Parameters
@@ -128,12 +139,15 @@ class LinearRegressor(RegressorMixin, Linear):  # type: ignore[misc]
         y : array of shape (n_rows,)
         sample_weight : array of shape (n_rows,), optional
             A row of weight 2 counts as two; a row of weight 0 does not count.
+        checkpoint : str or Path, optional
+            A file to keep the progress in. Should the process be killed, the same call goes on from
+            there, and ends with the same bits (on one thread) as if nothing had happened.
 
         Returns
         -------
         self
         """
-        return self._fit(*self._checked(X, y, sample_weight, reset=True))
+        return self._fit(*self._checked(X, y, sample_weight, reset=True), checkpoint)
 
     @available_if(_checks.streams)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -1,5 +1,6 @@
 """Epochs: in what order to visit the examples, at which rate, on how many threads, how long."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,14 +19,20 @@ from monro.rows import Array, dot, sqnorm
 # to use; sixteen neighbours cost little more than in sequence, and still mix well.
 _BLOCK_ROWS = 16
 _FEWEST_BLOCKS = 512
+# Bytes visited together where the rows lie in a file, shuffled before: random reads are slow.
+_MAPPED_BLOCK = 1 << 20
+# Non-zeros between two reports of progress, about a second.
+_PART = 1 << 28
 _PATIENCE = 3
 _SAMPLE = 2000  # rows to try rates on
 
 
+Report = Callable[[int], None]
+
 # ---------------------------------------------------------------------------- order and evaluation
 
 
-def visiting_order(n: int, rng: np.random.Generator) -> Array:
+def visiting_order(n: int, rng: np.random.Generator, together: int = _BLOCK_ROWS) -> Array:
     """Return 0…n-1 in random order, by blocks of neighbouring rows where n is large.
 
     Examples
@@ -33,7 +40,7 @@ def visiting_order(n: int, rng: np.random.Generator) -> Array:
     >>> sorted(visiting_order(10_000, np.random.default_rng(0))) == list(range(10_000))
     True
     """
-    size = min(_BLOCK_ROWS, n // _FEWEST_BLOCKS)
+    size = min(together, n // _FEWEST_BLOCKS)
     if size <= 1:
         return rng.permutation(n)
     start = int(rng.integers(size))  # so that the blocks' borders move from epoch to epoch
@@ -62,6 +69,12 @@ def total_loss(loss: Loss, examples: Examples, w: Array, b: float) -> float:
         p = dot(examples.rows, i, w) + b
         total += examples.weight[i] * value(loss, p, examples.y[i])
     return total
+
+
+@kernel
+def single_loss(loss: Loss, p: float, y: float) -> float:
+    """Return ``ℓ(p, y)`` to Python: called there, a leaf would be compiled by every process."""
+    return value(loss, p, y)
 
 
 @kernel
@@ -183,7 +196,12 @@ def average_rows(stack: Array) -> None:
 
 
 def parallel_sweep(
-    solver: Solver, order: Array, state: Any, pool: ThreadPoolExecutor, n_jobs: int
+    solver: Solver,
+    problem: Problem,
+    order: Array,
+    state: Any,
+    pool: ThreadPoolExecutor,
+    n_jobs: int,
 ) -> float:
     """Sweep on several threads, each on its own copy of the weights, averaged many times over.
 
@@ -192,7 +210,7 @@ def parallel_sweep(
     """
     arrays = _weight_arrays(state)
     width = sum(array.size for array in arrays)
-    work = _nonzeros(solver, order.size) / (n_jobs * width)
+    work = _nonzeros(problem, order.size) / (n_jobs * width)
     if work < 15:  # averaging would cost more than the second thread brings
         return solver.sweep(order, state)
     merges = int(np.clip(work / 50, 1, 32))
@@ -211,8 +229,9 @@ def parallel_sweep(
     return total + solver.sweep(order[shares.size :], state)
 
 
-def _nonzeros(solver: Any, n_rows: int) -> float:
-    rows, y, _ = solver.problem.examples
+def _nonzeros(problem: Problem, n_rows: int) -> float:
+    """Return about how many non-zeros that many rows have."""
+    rows, y, _ = problem.examples
     return float(n_rows * rows.data.size / y.size)
 
 
@@ -228,14 +247,20 @@ class Task:
         self.state = state
         self.rng = rng
 
-    def epoch(self, order: Array, pool: ThreadPoolExecutor | None, n_jobs: int) -> float:
+    def epoch(
+        self, order: Array, pool: ThreadPoolExecutor | None, n_jobs: int, report: Report
+    ) -> float:
         """Take one epoch; return the mean loss, each example's taken before its step."""
         self.state = self.solver.begin_epoch(self.state)
         order = self.solver.thin(order, self.state, self.rng)
-        if pool is None:
-            total = self.solver.sweep(order, self.state)
-        else:
-            total = parallel_sweep(self.solver, order, self.state, pool, n_jobs)
+        total = 0.0
+        parts = math.ceil(_nonzeros(self.problem, order.size) / _PART)
+        for part in np.array_split(order, max(1, parts)):
+            if pool is None:
+                total += self.solver.sweep(part, self.state)
+            else:
+                total += parallel_sweep(self.solver, self.problem, part, self.state, pool, n_jobs)
+            report(part.size)
         return total / max(1, order.size)
 
     def solution(self) -> tuple[Array, float]:
@@ -251,10 +276,21 @@ class Trainer:
     """
 
     def __init__(
-        self, tasks: Sequence[Task], *, shuffle: bool, rng: np.random.Generator, n_jobs: int
+        self,
+        tasks: Sequence[Task],
+        *,
+        shuffle: bool,
+        rng: np.random.Generator,
+        n_jobs: int,
+        mapped: bool = False,
     ):
         self.tasks = tasks
         self.shuffle = shuffle
+        self.together = _BLOCK_ROWS
+        if mapped:
+            problem = tasks[0].problem
+            row = _nonzeros(problem, 1) * (problem.examples.rows.data.itemsize + 4)
+            self.together = max(_BLOCK_ROWS, round(_MAPPED_BLOCK / max(1.0, row)))
         self.rng = rng
         self.n_jobs = n_jobs
         self.epochs = 0
@@ -268,16 +304,16 @@ class Trainer:
         if self._pool is not None:
             self._pool.shutdown()
 
-    def epoch(self) -> dict[str, float]:
-        """Take an epoch; return its record."""
+    def epoch(self, report: Report = lambda rows: None) -> dict[str, float]:
+        """Take an epoch, reporting rows as they are done; return its record."""
         begin = time.perf_counter()
         n = self.tasks[0].problem.examples.y.size
-        order = visiting_order(n, self.rng) if self.shuffle else np.arange(n)
+        order = visiting_order(n, self.rng, self.together) if self.shuffle else np.arange(n)
         if self._pool is not None and len(self.tasks) > 1:
-            jobs = self._pool.map(Task.epoch, self.tasks, repeat(order), repeat(None), repeat(1))
-            losses = list(jobs)
+            alone = (repeat(order), repeat(None), repeat(1), repeat(report))
+            losses = list(self._pool.map(Task.epoch, self.tasks, *alone))
         else:
-            losses = [task.epoch(order, self._pool, self.n_jobs) for task in self.tasks]
+            losses = [task.epoch(order, self._pool, self.n_jobs, report) for task in self.tasks]
         self.epochs += 1
         self.seconds += time.perf_counter() - begin
         return {"epoch": self.epochs, "seconds": self.seconds, "loss": float(np.mean(losses))}

@@ -1,0 +1,330 @@
+"""monro fit, predict, evaluate."""
+
+import difflib
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from sklearn import metrics
+
+import monro
+from monro._jit import announce_compilation
+from monro.data.read import Data, Layout, read
+from monro.data.registry import resolve, target_of
+from monro.errors import DataError
+from monro.linear.classifier import LinearClassifier
+from monro.linear.regressor import LinearRegressor
+from monro.persist import replacing
+from monro.rows import Array
+
+_ESTIMATORS: dict[str, Any] = {"binary": LinearClassifier, "regression": LinearRegressor}
+_WORDS = {"true": True, "false": False, "none": None, "null": None}
+
+
+# --------------------------------------------------------------------------------------- --set a=b
+
+
+def parse_value(text: str) -> Any:
+    """Return what a value on the command line means: a number, True, False, None, or a word.
+
+    Examples
+    --------
+    >>> [parse_value(text) for text in ("1e-4", "20", "true", "none", "log")]
+    [0.0001, 20, True, None, 'log']
+    """
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text
+
+
+def parse_settings(settings: list[str], names: list[str]) -> dict[str, Any]:
+    """Return the parameters of ``--set name=value``, their names checked."""
+    values = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals:
+            raise ValueError(f"--set {setting}: write name=value")
+        if name not in names:
+            close = difflib.get_close_matches(name, names, 1)
+            hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(names)}"
+            raise ValueError(f"--set {setting}: there is no parameter {name!r}; {hint}")
+        values[name] = parse_value(value)
+    return values
+
+
+# ------------------------------------------------------------------------------------------ output
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _print_table(title: str, cells: dict[str, Any]) -> None:
+    table = Table(title=title, title_justify="left", show_header=False)
+    table.add_column("", style="bold")
+    table.add_column("", justify="right")
+    for name, value in cells.items():
+        table.add_row(name.replace("_", " "), _text(value))
+    Console().print(table)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.5g}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, list):
+        words = [str(part) for part in value[:5]]
+        return ", ".join(words) + (f", … ({len(value):,})" if len(value) > 5 else "")
+    return str(value)
+
+
+def _print_result(title: str, result: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(result))
+    else:
+        _print_table(title, result)
+
+
+def _load(model: Path) -> tuple[Any, Layout]:
+    estimator = monro.load(model)
+    layout = getattr(estimator, "_layout", None)
+    if layout is None:  # saved from Python: nothing is known but the width
+        return estimator, Layout(estimator.n_features_in_, 1)
+    names = layout.get("names")
+    return estimator, Layout(**layout | {"names": tuple(names) if names else None})
+
+
+# -------------------------------------------------------------------------------------------- fit
+
+
+def _check_labels(data: Data, task: str, name: str) -> None:
+    if task == "binary" and data.y.dtype.kind == "f":  # type: ignore[union-attr]
+        raise DataError(
+            "the labels are not whole numbers", name, cure="use --task regression, or round them"
+        )
+    if task == "regression" and data.y.dtype.kind not in "iuf":  # type: ignore[union-attr]
+        raise DataError("the labels are no numbers", name, cure="use --task binary")
+
+
+def fit(
+    data_name: str,
+    model: Path,
+    task: str,
+    parameters: dict[str, Any],
+    settings: list[str],
+    *,
+    checkpoint: Path | None,
+    n_features: int | None,
+    target: str | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Fit and save; say what was done."""
+    console = Console(stderr=True, quiet=quiet)
+    kind = _ESTIMATORS[task]
+    parameters |= parse_settings(settings, sorted(kind().get_params()))
+    estimator = kind(**parameters | {"verbose": parameters.get("verbose", 0 if quiet else 1)})
+    if not model.parent.is_dir():
+        raise OSError(f"{model}: there is no folder {model.parent}; make it first")
+
+    path = resolve(data_name)
+    begin = time.perf_counter()
+    data = read(path, n_features=n_features, target=target or target_of(data_name))
+    _check_labels(data, task, data_name)
+    seconds = time.perf_counter() - begin
+    rows, width = data.X.shape
+    _say(
+        console,
+        f"{data_name}: {data.format}, {rows:,} rows × {width:,} features in {seconds:.2g} s",
+    )
+    for note in data.notes:
+        _say(console, f"{data_name}: {note}")
+
+    begin = time.perf_counter()
+    with announce_compilation(lambda: _say(console, "compiling the kernels: once, then cached …")):
+        estimator.fit(data.X, data.y, checkpoint=checkpoint)
+    seconds = time.perf_counter() - begin
+    estimator._layout = data.layout._asdict()
+    estimator.save(model)
+    if checkpoint is not None:  # its work is done, and the model is safe
+        checkpoint.unlink(missing_ok=True)
+    result = {
+        "model": str(model),
+        "rows": rows,
+        "features": width,
+        **({"classes": estimator.classes_.tolist()} if task == "binary" else {}),
+        "loss": estimator.loss,
+        "solver": estimator.solver_,
+        "learning_rate": estimator.learning_rate_,
+        "epochs": estimator.n_iter_,
+        "seconds": seconds,
+        "mean_loss": estimator.history_[-1]["loss"],
+        **{
+            k: v for k, v in estimator.history_[-1].items() if k in ("objective", "validation_loss")
+        },
+    }
+    _print_result(f"{type(estimator).__name__}", result, as_json)
+
+
+# ---------------------------------------------------------------------------------------- predict
+
+
+@contextmanager
+def _output(out: Path | None) -> Iterator[IO[str]]:
+    """Open the file to write to, which appears only when it is whole; or stdout."""
+    if out is None:
+        try:
+            yield sys.stdout
+            sys.stdout.flush()
+        except BrokenPipeError:  # whoever reads has seen enough, and Python is not to flush again
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    else:
+        with replacing(out) as temporary, temporary.open("w") as file:
+            yield file
+
+
+def _probabilities(estimator: Any, X: Any, model: Path) -> Array:
+    if not hasattr(estimator, "predict_proba"):
+        raise ValueError(f"{model}: probabilities need a classifier fitted with --loss log")
+    proba: Array = estimator.predict_proba(X)
+    return proba
+
+
+def _class_scores(estimator: Any, X: Any) -> Array:
+    """Return a score for each class: its probability where there is one."""
+    if hasattr(estimator, "predict_proba"):
+        return np.asarray(estimator.predict_proba(X))
+    scores = estimator.decision_function(X)
+    return np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
+
+
+def _cell(value: Any) -> str:
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def predict(
+    model: Path,
+    data_name: str,
+    *,
+    proba: bool,
+    top_k: int | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Write predictions, one row a line."""
+    if proba and top_k is not None:
+        raise ValueError("--proba and --top-k: give one of them")
+    estimator, layout = _load(model)
+    X = read(resolve(data_name), layout=layout, labelled=False).X
+    classes = getattr(estimator, "classes_", None)
+    if top_k is not None and classes is None:
+        raise ValueError(f"{model}: --top-k needs a classifier, this is a regressor")
+
+    labels = estimator.predict(X).tolist()
+    lines: Iterator[str]
+    if proba:
+        table = _probabilities(estimator, X, model).tolist()
+        names = [str(label) for label in classes.tolist()]  # type: ignore[union-attr]
+        if as_json:
+            lines = (
+                json.dumps({"label": label, "proba": dict(zip(names, row, strict=True))})
+                for label, row in zip(labels, table, strict=True)
+            )
+        else:
+            lines = (
+                "\t".join(
+                    [str(label), *(f"{name}:{p:.6g}" for name, p in zip(names, row, strict=True))]
+                )
+                for label, row in zip(labels, table, strict=True)
+            )
+    elif top_k is not None:
+        scores = _class_scores(estimator, X)
+        order = np.argsort(-scores, axis=1, kind="stable")[:, :top_k]
+        best = np.take_along_axis(scores, order, axis=1).tolist()
+        named = classes[order].tolist()  # type: ignore[index]
+        if as_json:
+            lines = (
+                json.dumps({"labels": row, "scores": values})
+                for row, values in zip(named, best, strict=True)
+            )
+        else:
+            lines = (
+                "\t".join(f"{label}:{value:.6g}" for label, value in zip(row, values, strict=True))
+                for row, values in zip(named, best, strict=True)
+            )
+    elif as_json:
+        key = "value" if classes is None else "label"
+        lines = (json.dumps({key: label}) for label in labels)
+    else:
+        lines = (_cell(label) for label in labels)
+    with _output(out) as file:
+        file.writelines(f"{line}\n" for line in lines)
+
+
+# --------------------------------------------------------------------------------------- evaluate
+
+
+def _classifier_metrics(estimator: Any, X: Any, y: Array, name: str) -> dict[str, float]:
+    classes = estimator.classes_
+    y = y.astype(classes.dtype) if classes.dtype.kind in "iuf" and y.dtype.kind in "iuf" else y
+    unknown = np.flatnonzero(~np.isin(y, classes))
+    if unknown.size:
+        known = _text(classes.tolist())
+        raise DataError(
+            f"row {unknown[0] + 1} has the label {y[unknown[0]]}, the model knows {known}", name
+        )
+    predicted = estimator.predict(X)
+    result = {"error": float(np.mean(predicted != y)), "accuracy": float(np.mean(predicted == y))}
+    if classes.size == 2:
+        positive = classes[1]
+        precision, recall, f1, _ = metrics.precision_recall_fscore_support(
+            y, predicted, labels=[positive], average=None, zero_division=0.0
+        )
+        result |= {"precision": precision[0], "recall": recall[0], "f1": f1[0]}
+        if np.unique(y).size == 2:
+            result["auc"] = metrics.roc_auc_score(y == positive, estimator.decision_function(X))
+    else:
+        result["macro_f1"] = metrics.f1_score(
+            y, predicted, labels=classes, average="macro", zero_division=0.0
+        )
+    if hasattr(estimator, "predict_log_proba"):
+        codes = np.searchsorted(classes, y)
+        result["log_loss"] = -estimator.predict_log_proba(X)[np.arange(y.size), codes].mean()
+    return {key: float(value) for key, value in result.items()}
+
+
+def _regressor_metrics(estimator: Any, X: Any, y: Array, name: str) -> dict[str, float]:
+    if y.dtype.kind not in "iuf":
+        raise DataError("the labels are no numbers, the model predicts numbers", name)
+    predicted = estimator.predict(X)
+    result = {
+        "rmse": float(np.sqrt(np.mean((predicted - y) ** 2))),
+        "mae": float(np.mean(np.abs(predicted - y))),
+    }
+    if y.size > 1:
+        result["r2"] = float(metrics.r2_score(y, predicted))
+    return result
+
+
+def evaluate(model: Path, data_name: str, *, as_json: bool) -> None:
+    """Print metrics of the model on labelled data."""
+    estimator, layout = _load(model)
+    data = read(resolve(data_name), layout=layout)
+    assert data.y is not None
+    measure = _classifier_metrics if hasattr(estimator, "classes_") else _regressor_metrics
+    result = {"rows": data.y.size} | measure(estimator, data.X, data.y, data_name)
+    _print_result(f"{model} on {data_name}", result, as_json)

@@ -1,0 +1,55 @@
+"""monro compile: fill the kernel cache before it is needed."""
+
+import time
+from itertools import product
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from monro.data.scan import scan_block
+from monro.linear.classifier import LinearClassifier
+from monro.linear.regressor import LinearRegressor
+from monro.linear.solvers import SOLVERS
+
+_AUTO = ("dual", "aisgd")
+
+
+def _rows() -> dict[str, Any]:
+    """Return a small matrix of each kind that has kernels of its own."""
+    X = np.random.default_rng(0).random((30, 4))
+    sparse = sp.csr_matrix(X)
+    return {
+        f"{kind}, {dtype}": form.astype(dtype)
+        for (kind, form), dtype in product(
+            {"dense": X, "sparse": sparse}.items(), ("float64", "float32")
+        )
+    }
+
+
+def run(*, every: bool) -> None:
+    """Fit tiny problems with each combination of solver, loss and kind of rows."""
+    solvers = tuple(SOLVERS) if every else _AUTO
+    jobs = [
+        (kind, loss, solver, X)
+        for kind, losses in (
+            (LinearClassifier, LinearClassifier._losses),
+            (LinearRegressor, LinearRegressor._losses),
+        )
+        for loss, solver, X in product(losses, solvers, _rows().items())
+    ]
+    y = np.arange(30) % 2
+    console = Console(stderr=True)
+    begin = time.perf_counter()
+    scan_block(b"1 1:0.5\n", 1, "")
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task("compiling", total=len(jobs))
+        for kind, loss, solver, (form, X) in jobs:
+            progress.update(task, description=f"{loss}, {solver}, {form}")
+            kind(loss=loss, solver=solver, max_epochs=2, alpha=0.1, random_state=0).fit(X, y)
+            progress.advance(task)
+    seconds = time.perf_counter() - begin
+    Console().print(f"{len(jobs)} combinations of kernels are ready, in {seconds:.1f} s")

@@ -1,0 +1,149 @@
+"""Decimal text to the nearest double, inside kernels.
+
+A number is ``m·10^q`` with an integer m of at most 19 digits. Up to 2⁵³ and |q| ≤ 22 both parts
+are doubles, and one rounded operation gives the nearest one (Clinger, 1990). Beyond, m is
+multiplied by the first 128 bits of 10^q. The true product lies within two units of the last of
+those; unless such a sliver lies astride the middle between two doubles, the nearest is known
+(after Lemire, 2021). What is left, and longer strings of digits, is for Python to decide.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from monro._jit import literal_leaf
+from monro.rows import Array
+
+GOOD, BAD, HARD = 0, 1, 2
+
+_PLUS, _MINUS, _POINT, _ZERO = (np.uint8(ord(c)) for c in "+-.0")
+_LOWER_E, _UPPER_E = np.uint8(ord("e")), np.uint8(ord("E"))
+
+_EXACT_POWERS = 10.0 ** np.arange(23)
+_LARGEST = 80  # of |q| in the table: far from where doubles lose precision or overflow
+_MOST_DIGITS = 19  # that are sure to fit 64 bits
+
+
+def _power_table() -> tuple[Array, Array, Array]:
+    """Return, for q from -80 to 80, 10^q as ``(upper·2⁶⁴ + lower)·2^exponent``, truncated."""
+    upper, lower, exponents = [], [], []
+    for q in range(-_LARGEST, _LARGEST + 1):
+        top, bottom = (10**q, 1) if q >= 0 else (1, 10**-q)
+        exponent = top.bit_length() - bottom.bit_length() - 128
+        scaled = (top << max(0, -exponent)) // (bottom << max(0, exponent))
+        if scaled.bit_length() > 128:
+            exponent += 1
+            scaled = (top << max(0, -exponent)) // (bottom << max(0, exponent))
+        elif scaled.bit_length() < 128:
+            exponent -= 1
+            scaled = (top << max(0, -exponent)) // (bottom << max(0, exponent))
+        upper.append(scaled >> 64)
+        lower.append(scaled & (2**64 - 1))
+        exponents.append(exponent)
+    return np.array(upper, np.uint64), np.array(lower, np.uint64), np.array(exponents)
+
+
+_UPPER, _LOWER, _EXPONENT = _power_table()
+
+_ONE = np.uint64(1)
+_TEN = np.uint64(10)
+_TOP = np.uint64(63)
+_HALF_WORD = np.uint64(32)
+_LOW_HALF = np.uint64(2**32 - 1)
+_ALMOST_ALL = np.uint64(2**64 - 2)
+_NONE = np.uint64(0)
+_EXACT_INTEGERS = np.uint64(2**53)
+
+
+@literal_leaf
+def _product(a: Any, b: Any) -> tuple[Any, Any]:
+    """Return the upper and lower 64 bits of ``a·b``."""
+    a1, a0 = a >> _HALF_WORD, a & _LOW_HALF
+    b1, b0 = b >> _HALF_WORD, b & _LOW_HALF
+    low, cross, other = a0 * b0, a1 * b0, a0 * b1
+    carry = (low >> _HALF_WORD) + (cross & _LOW_HALF) + (other & _LOW_HALF)
+    upper = a1 * b1 + (cross >> _HALF_WORD) + (other >> _HALF_WORD) + (carry >> _HALF_WORD)
+    return upper, (carry << _HALF_WORD) | (low & _LOW_HALF)
+
+
+@literal_leaf
+def nearest(m: Any, q: int) -> tuple[float, bool]:
+    """Return the double nearest to ``m·10^q``, m > 0, and whether it is known to be."""
+    if m <= _EXACT_INTEGERS and -22 <= q <= 22:
+        return (float(m) * _EXACT_POWERS[q] if q >= 0 else float(m) / _EXACT_POWERS[-q]), True
+    if q < -_LARGEST or q > _LARGEST:
+        return 0.0, False
+    shift = 0
+    for step in (32, 16, 8, 4, 2, 1):
+        if m >> np.uint64(64 - step) == _NONE:
+            m <<= np.uint64(step)
+            shift += step
+    high, middle = _product(m, _UPPER[q + _LARGEST])
+    add, _ = _product(m, _LOWER[q + _LARGEST])
+    middle += add
+    if middle < add:
+        high += _ONE
+
+    surplus = np.uint64(10) + (high >> _TOP)  # bits of `high` beyond the 53 of a double
+    rest = high & ((_ONE << surplus) - _ONE)
+    half = _ONE << (surplus - _ONE)
+    known = not (
+        (rest == half and middle == _NONE) or (rest == half - _ONE and middle >= _ALMOST_ALL)
+    )
+    rounded = (high >> surplus) + (_ONE if rest >= half else _NONE)
+    exponent = np.int64(surplus) + 128 + _EXPONENT[q + _LARGEST] - shift
+    return math.ldexp(float(rounded), exponent), known
+
+
+@literal_leaf
+def scan_decimal(text: Array, k: int) -> tuple[float, int, int]:
+    """Read the number at position k: its value, whether GOOD, BAD or HARD, and where it ends.
+
+    The text must end in a byte that is no part of a number.
+    """
+    negative = text[k] == _MINUS
+    if negative or text[k] == _PLUS:
+        k += 1
+    m = _NONE
+    q = 0
+    used = 0  # digits in m, from the first that is not 0
+    seen = 0
+    cut = False
+    for after_point in range(2):
+        if after_point == 1:
+            if text[k] != _POINT:
+                break
+            k += 1
+        while True:
+            digit = text[k] - _ZERO
+            if digit > 9:
+                break
+            if used < _MOST_DIGITS:
+                m = m * _TEN + np.uint64(digit)
+                q -= after_point
+                if m > _NONE:
+                    used += 1
+            else:
+                q += 1 - after_point
+                cut = cut or digit != 0
+            seen += 1
+            k += 1
+    if seen == 0:
+        return 0.0, BAD, k
+    if text[k] == _LOWER_E or text[k] == _UPPER_E:
+        k += 1
+        falling = text[k] == _MINUS
+        if falling or text[k] == _PLUS:
+            k += 1
+        if text[k] - _ZERO > 9:
+            return 0.0, BAD, k
+        power: Any = 0
+        while text[k] - _ZERO <= 9:
+            power = min(10 * power + np.int64(text[k] - _ZERO), 100_000)
+            k += 1
+        q += -power if falling else power
+    if m == _NONE:
+        return 0.0, GOOD, k
+    value, known = nearest(m, q)
+    return -value if negative else value, GOOD if known and not cut else HARD, k

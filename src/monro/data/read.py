@@ -1,0 +1,206 @@
+"""Any file of rows as a matrix and its labels."""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from monro.data.files import display_name, is_stdin, line_blocks
+from monro.data.scan import RowBlock
+from monro.data.svmlight import svmlight_blocks
+from monro.data.xc import parse_header, xc_blocks
+from monro.errors import DataError
+from monro.rows import Array
+
+
+class Layout(NamedTuple):
+    """How a file's columns become features: to read another file the same way."""
+
+    n_features: int
+    first_feature: int = 0  # its number in the file
+    names: tuple[str, ...] | None = None  # of a table's columns
+    target: str | None = None  # the table's column of labels
+
+
+class Data(NamedTuple):
+    """Rows and their labels, as read."""
+
+    X: Any
+    y: Array | None
+    layout: Layout
+    format: str
+    notes: tuple[str, ...] = ()  # what had to be decided, for the user to see
+
+
+def read(
+    path: str | Path,
+    *,
+    layout: Layout | None = None,
+    n_features: int | None = None,
+    target: str | None = None,
+    labelled: bool = True,
+) -> Data:
+    r"""Read a file: svmlight, extreme-classification text, CSV or Parquet, or a converted store.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, plain or packed by gzip or Zstandard; ``"-"`` is standard input. The format is
+        known by the contents.
+    layout : Layout, optional
+        Of the data a model was trained on: features get the same numbers.
+    n_features : int, optional
+        The width, where the file may not have the highest feature.
+    target : str, optional
+        The column of labels in a table. By default the one named label, target, class or y.
+    labelled : bool
+        Whether rows must have labels.
+
+    Returns
+    -------
+    Data
+        X is a CSR matrix or, from tables, an array. Of several labels the lowest is y.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = file.write(b"1 1:0.5 3:2 # a comment\n-1 2:0.25\n"); file.flush()
+    ...     data = read(file.name)
+    >>> data.X.toarray()
+    array([[0.5 , 0.  , 2.  ],
+           [0.  , 0.25, 0.  ]])
+    >>> data.y, data.format, data.notes
+    (array([ 1, -1]), 'svmlight', ('features are numbered from 1',))
+    """
+    if not is_stdin(path) and Path(path).is_dir():
+        from monro.data.store import open_store
+
+        return open_store(path, layout)
+    if is_table(path):
+        from monro.data.tables import read_table
+
+        return read_table(path, layout, target, labelled)
+    return _read_rows(path, layout, n_features, labelled)
+
+
+def is_table(path: str | Path) -> bool:
+    """Tell whether a file is a table (CSV, TSV, Parquet), by its name."""
+    name = str(path).lower().removesuffix(".gz").removesuffix(".zst")
+    return name.endswith((".csv", ".tsv", ".parquet"))
+
+
+class RowSource(NamedTuple):
+    """A file of text rows, opened: its rows, and what its first line tells."""
+
+    blocks: Iterator[RowBlock]
+    name: str
+    format: str
+    width: int | None = None  # where the file says
+
+
+def open_rows(path: str | Path, labelled: bool) -> RowSource:
+    """Open a file of text rows; the format is known by its first line."""
+    name = display_name(path)
+    texts = line_blocks(path)
+    first = next(texts, None)
+    if first is None:
+        raise DataError("the file is empty", name)
+    texts = chain([first], texts)
+    line = first[0][: first[0].index(b"\n")]
+    if parse_header(line) is not None:
+        header, blocks = xc_blocks(texts, name)
+        return RowSource(blocks, name, "extreme-classification text", header.features)
+    return RowSource(svmlight_blocks(texts, name, labelled), name, "svmlight")
+
+
+def gather(blocks: Iterable[RowBlock]) -> RowBlock:
+    """Join blocks of rows, one field after the other, so that little is held twice."""
+    fields: list[Any] = [list(parts) for parts in zip(*blocks, strict=True)]
+    for counted, ends in ((0, 2), (3, 4)):
+        start = 0
+        for numbers, part in zip(fields[counted], fields[ends], strict=True):
+            part += start
+            start += numbers.size
+    for k, parts in enumerate(fields):
+        fields[k] = np.concatenate(parts)
+        parts.clear()
+    return RowBlock(*fields)
+
+
+def lowest_labels(rows: RowBlock) -> Array:
+    """Return each row's lowest label; NaN where there is none."""
+    starts = np.append(0, rows.label_ends[:-1])
+    labelled = rows.label_ends > starts
+    y = np.full(rows.ends.size, np.nan)
+    if rows.labels.size:
+        y[labelled] = np.minimum.reduceat(rows.labels, starts[labelled])
+    return y
+
+
+def as_integers(y: Array) -> Array:
+    """Return labels as integers where they all are."""
+    whole = np.isfinite(y).all() and (y == np.floor(y)).all() and np.abs(y).max(initial=0) < 2**53
+    return y.astype(np.int64) if whole else y
+
+
+def first_feature(lowest: int | None, layout: Layout | None, source: RowSource) -> int:
+    """Decide how features are numbered: as in the layout, else from 0 if there is a feature 0."""
+    if layout is not None:
+        return layout.first_feature
+    if source.width is not None or lowest == 0:
+        return 0
+    return 1
+
+
+def check_columns(rows: RowBlock, first: int, width: int, name: str) -> None:
+    """Raise if a row has a feature outside those of the layout."""
+    wrong = np.flatnonzero((rows.columns < first) | (rows.columns >= first + width))
+    if wrong.size:
+        row = np.searchsorted(rows.ends, wrong[0], side="right")
+        raise DataError(
+            f"the feature {rows.columns[wrong[0]]} is none of the {width:,} numbered from {first}",
+            name,
+            int(rows.lines[row]),
+            "fit on data with all features, or say how many there are with --features",
+        )
+
+
+def _read_rows(
+    path: str | Path, layout: Layout | None, n_features: int | None, labelled: bool
+) -> Data:
+    source = open_rows(path, labelled)
+    rows = gather(source.blocks)
+    if rows.ends.size == 0:
+        raise DataError("the file has no rows", source.name)
+    lowest = int(rows.columns.min()) if rows.columns.size else None
+    first = first_feature(lowest, layout, source)
+    if layout is not None:
+        width = layout.n_features
+    else:
+        highest = int(rows.columns.max(initial=first - 1))
+        width = n_features or source.width or max(1, highest + 1 - first)
+    check_columns(rows, first, width, source.name)
+
+    notes = [f"features are numbered from {first}"]
+    X = sp.csr_matrix(
+        (rows.values, rows.columns - np.int32(first), np.append(0, rows.ends)),
+        shape=(rows.ends.size, width),
+    )
+    y = lowest_labels(rows)
+    if labelled and np.isnan(y).any():  # only where the format allows it
+        kept = np.flatnonzero(~np.isnan(y))
+        notes.append(f"{y.size - kept.size:,} rows without a label were left out")
+        X, y = X[kept], y[kept]
+        if kept.size == 0:
+            raise DataError("no row has a label", source.name)
+    return Data(
+        X,
+        as_integers(y) if not np.isnan(y).all() else None,
+        Layout(width, first),
+        source.format,
+        tuple(notes),
+    )

@@ -1,0 +1,189 @@
+"""Data sets by name: what they are, where their files are, and whether those are whole.
+
+A file is looked for in ``$MONRO_DATA``, then in the cache (``$XDG_CACHE_HOME/monro``, usually
+``~/.cache/monro``); then it is downloaded, where its origin has it as it is.
+"""
+
+import difflib
+import gzip
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from monro.data.files import is_stdin
+from monro.errors import DataError, MissingExtraError
+from monro.persist import replacing
+
+
+class File(NamedTuple):
+    """A file of a data set, packed by gzip."""
+
+    path: str
+    bytes: int
+    sha256: str
+    url: str | None = None  # of the unpacked file
+    unpacked_sha256: str | None = None
+
+
+class DataSet(NamedTuple):
+    """A data set: what it is, and its files."""
+
+    name: str
+    about: str
+    format: str
+    rows: dict[str, int]
+    features: int | None
+    classes: int | None
+    licence: str
+    origin: str
+    parts: dict[str, File]
+    extra: list[File]
+    target: str | None = None
+
+
+@cache
+def data_sets() -> dict[str, DataSet]:
+    """Return all data sets known by name.
+
+    Examples
+    --------
+    >>> data_sets()["a9a"].rows
+    {'train': 32561, 'test': 16281}
+    """
+    text = resources.files("monro.data").joinpath("registry.json").read_text("utf-8")
+    sets = {}
+    for name, entry in json.loads(text).items():
+        parts = {part: File(**file) for part, file in entry.pop("parts").items()}
+        extra = [File(**file) for file in entry.pop("extra")]
+        sets[name] = DataSet(name=name, parts=parts, extra=extra, **entry)
+    return sets
+
+
+def find(name: str) -> DataSet:
+    """Return the data set of that name, or say which there are."""
+    sets = data_sets()
+    if name in sets:
+        return sets[name]
+    close = difflib.get_close_matches(name, sets, 1)
+    hint = f"did you mean {close[0]}?" if close else "`monro data list` shows those there are"
+    raise DataError("there is no data set of that name", name, cure=hint)
+
+
+def cache_folder() -> Path:
+    """Return the folder that downloaded files are kept in."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "monro"
+
+
+def _folders() -> Iterator[Path]:
+    if os.environ.get("MONRO_DATA"):
+        yield Path(os.environ["MONRO_DATA"])
+    yield cache_folder()
+
+
+def locate(file: File) -> Path | None:
+    """Return where a file is on this machine, if it is."""
+    for folder in _folders():
+        path = folder / file.path
+        if path.is_file():
+            return path
+    return None
+
+
+def check(file: File, path: Path) -> None:
+    """Raise unless a file is whole."""
+    if path.parent.parent == cache_folder() and file.unpacked_sha256:
+        # Packed here: other bytes may stand for the same contents.
+        with gzip.open(path) as packed:
+            found, wanted = hashlib.file_digest(packed, "sha256").hexdigest(), file.unpacked_sha256
+    else:
+        with path.open("rb") as packed:
+            found, wanted = hashlib.file_digest(packed, "sha256").hexdigest(), file.sha256
+    if found != wanted:
+        raise DataError("the file is damaged (its checksum differs)", path, cure="delete it")
+
+
+def fetch(file: File) -> Path:
+    """Return where a file is, downloading it if need be, and check it."""
+    path = locate(file)
+    if path is None:
+        path = _download(file)
+    check(file, path)
+    return path
+
+
+def _download(file: File) -> Path:
+    target = cache_folder() / file.path
+    if file.url is None:
+        raise DataError(
+            "the file is not on this machine, and there is no place to download it from",
+            file.path,
+            cure=f"put it into $MONRO_DATA or {target.parent}",
+        )
+    try:
+        import pooch
+    except ImportError:
+        raise MissingExtraError("downloading data needs pooch: pip install 'monro[data]'") from None
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        unpacked = Path(
+            pooch.retrieve(
+                file.url,
+                known_hash=f"sha256:{file.unpacked_sha256}",
+                fname=target.name.removesuffix(".gz"),
+                path=target.parent,
+                progressbar=False,
+            )
+        )
+    except (OSError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise DataError(f"cannot be downloaded ({reason})", file.url) from None
+    with replacing(target) as temporary:
+        temporary.write_bytes(gzip.compress(unpacked.read_bytes(), mtime=0))
+    unpacked.unlink()
+    return target
+
+
+def resolve(name: str) -> str:
+    """Return the file that a name on the command line stands for.
+
+    A file's own name stands for itself. ``a9a`` is the training part of a data set, ``a9a/test``
+    its test part.
+    """
+    if is_stdin(name) or Path(name).exists():
+        return name
+    base, _, part = name.partition("/")
+    part = part or "train"
+    sets = data_sets()
+    if base not in sets:
+        close = difflib.get_close_matches(base, sets, 1, cutoff=0.75)
+        hint = f"did you mean the data set {close[0]}?" if close else "check its name"
+        raise DataError("there is no such file, and no data set of that name", name, cure=hint)
+    if part not in sets[base].parts:
+        parts = ", ".join(f"{base}/{known}" for known in sets[base].parts)
+        raise DataError("the data set has no such part", name, cure=f"it has {parts}")
+    return str(fetch(sets[base].parts[part]))
+
+
+def target_of(name: str) -> str | None:
+    """Return the column of labels of a named data set that is a table."""
+    found = data_sets().get(name.partition("/")[0])
+    return found.target if found is not None and not Path(name).exists() else None
+
+
+def as_json(data_set: DataSet) -> dict[str, Any]:
+    """Return what `monro data info --json` prints."""
+    entry = data_set._asdict()
+    entry["parts"] = {part: _file_json(file) for part, file in data_set.parts.items()}
+    entry["extra"] = [_file_json(file) for file in data_set.extra]
+    return entry
+
+
+def _file_json(file: File) -> dict[str, Any]:
+    found = locate(file)
+    return file._asdict() | {"found": str(found) if found else None}

@@ -1,0 +1,323 @@
+"""A store: rows on disk as a memory-mapped CSR matrix, shuffled once; data larger than memory.
+
+A folder with
+
+    header.json    what follows, and how to read it
+    values.bin     the non-zeros, float32 or float64
+    columns.bin    their columns, int32
+    ends.bin       where each row ends, int64, with a 0 in front
+    labels.bin     one label a row, int64 or float64 (numbers of `classes`, where those are words)
+
+Rows are shuffled while converting, in two passes and little memory: each row goes to a random
+bucket on disk, then each bucket is shuffled in memory. That is a uniform shuffle. Training may then
+read long runs of rows in sequence.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from monro.data import read as reading
+from monro.data.files import is_stdin
+from monro.data.read import Data, Layout
+from monro.data.scan import RowBlock
+from monro.errors import DataError
+from monro.rows import Array, csr_from_files
+
+VERSION = 1
+_BUCKET_BYTES = 1 << 27
+_MOST_BUCKETS = 500  # files open at once
+_GROWTH = {True: 6.0, False: 1.5}  # from a file's bytes to those of its rows, packed and plain
+
+Report = Callable[[int], None]
+
+
+class _Part(NamedTuple):
+    """Some rows on their way to the store."""
+
+    values: Array
+    columns: Array
+    lengths: Array
+    labels: Array
+
+
+# --------------------------------------------------------------------------------------- converting
+
+
+def convert(
+    source: str | Path,
+    out: str | Path,
+    *,
+    dtype: str = "float32",
+    seed: int = 0,
+    n_features: int | None = None,
+    target: str | None = None,
+    report: Report = lambda rows: None,
+) -> Data:
+    """Convert a file to a store.
+
+    Parameters
+    ----------
+    source : str or Path
+        A file that `read` takes; ``"-"`` is standard input.
+    out : str or Path
+        The folder to make. It must not exist.
+    dtype : {"float32", "float64"}
+        The precision of the values kept.
+    seed : int
+        Of the shuffle.
+    n_features, target
+        As in `read`.
+    report : callable
+        Told how many rows were read, now and then.
+
+    Returns
+    -------
+    Data
+        The store, opened.
+    """
+    out = Path(out)
+    if out.exists():
+        raise DataError("it exists already", out, cure="remove it, or choose another name")
+    partial = out.with_name(out.name + ".partial")
+    if partial.exists():
+        shutil.rmtree(partial)
+    partial.mkdir(parents=True)
+    try:
+        _write(source, partial, np.dtype(dtype), seed, n_features, target, report)
+        partial.rename(out)
+    finally:
+        with suppress(FileNotFoundError):
+            shutil.rmtree(partial)
+    return open_store(out)
+
+
+def _write(
+    source: str | Path,
+    folder: Path,
+    dtype: Any,
+    seed: int,
+    n_features: int | None,
+    target: str | None,
+    report: Report,
+) -> None:
+    rng = np.random.default_rng(seed)
+    if reading.is_table(source):
+        data = reading.read(source, target=target)
+        classes, labels = _codes(data.y)
+        buckets = _Buckets(folder, 1, dtype, labels.dtype)
+        buckets.put(_csr_part(sp.csr_matrix(data.X), labels), rng)
+        layout, first = data.layout, 0
+        report(labels.size)
+    else:
+        opened = reading.open_rows(source, labelled=True)
+        buckets = _Buckets(folder, _bucket_count(source), dtype, np.dtype(np.float64))
+        lowest, highest = None, -1
+        for block in opened.blocks:
+            part = _labelled_part(block)
+            if part.columns.size:
+                low = int(part.columns.min())
+                lowest = low if lowest is None else min(lowest, low)
+                highest = max(highest, int(part.columns.max()))
+            buckets.put(part, rng)
+            report(part.labels.size)
+        if buckets.rows == 0:
+            raise DataError("no row has a label", opened.name)
+        first = reading.first_feature(lowest, None, opened)
+        width = n_features or opened.width or max(1, highest + 1 - first)
+        if highest >= first + width:
+            raise DataError(
+                f"a feature is numbered {highest}, beyond the {width:,} announced", opened.name
+            )
+        layout, classes = Layout(width, first), None
+    _shuffle(buckets, folder, first, rng)
+    header = {
+        "monro": "store",
+        "version": VERSION,
+        "rows": buckets.rows,
+        "nonzeros": buckets.nonzeros,
+        "dtype": dtype.name,
+        "label_dtype": buckets.label_dtype.name,
+        "classes": classes,
+        "layout": layout._asdict(),
+    }
+    (folder / "header.json").write_text(json.dumps(header, indent=1) + "\n")
+
+
+def _codes(y: Array | None) -> tuple[list[str] | None, Array]:
+    """Return words as numbers, and which word each number stands for."""
+    assert y is not None
+    if y.dtype.kind in "iub":
+        return None, y.astype(np.int64)
+    if y.dtype.kind == "f":
+        return None, y.astype(np.float64)
+    classes, codes = np.unique(y.astype(str), return_inverse=True)
+    return classes.tolist(), codes.astype(np.int64)
+
+
+def _bucket_count(source: str | Path) -> int:
+    if is_stdin(source):
+        return 64
+    packed = str(source).endswith((".gz", ".zst"))
+    rows = Path(source).stat().st_size * _GROWTH[packed]
+    return int(np.clip(np.ceil(rows / _BUCKET_BYTES), 1, _MOST_BUCKETS))
+
+
+def _csr_part(X: Any, labels: Array) -> _Part:
+    return _Part(X.data, X.indices, np.diff(X.indptr).astype(np.int64), labels)
+
+
+def _labelled_part(block: RowBlock) -> _Part:
+    """Leave out rows without a label."""
+    labels = reading.lowest_labels(block)
+    lengths = np.diff(block.ends, prepend=0)
+    kept = ~np.isnan(labels)
+    if kept.all():
+        return _Part(block.values, block.columns, lengths, labels)
+    cells = np.repeat(kept, lengths)
+    return _Part(block.values[cells], block.columns[cells], lengths[kept], labels[kept])
+
+
+def _rows_in_order(part: _Part, order: Array) -> _Part:
+    """Return the rows in another order."""
+    indptr = np.append(0, np.cumsum(part.lengths))
+    lengths = part.lengths[order]
+    ends = np.cumsum(lengths)
+    # The cell each new cell comes from: its row's old start, and its place in the row.
+    cells = np.repeat(indptr[order] - (ends - lengths), lengths)
+    cells += np.arange(cells.size)
+    return _Part(part.values[cells], part.columns[cells], lengths, part.labels[order])
+
+
+class _Buckets:
+    """Files of rows, each row in a random one; records of lengths, labels, columns, values."""
+
+    def __init__(self, folder: Path, count: int, dtype: Any, label_dtype: Any):
+        self.paths = [folder / f"bucket{k}" for k in range(count)]
+        self.files: list[IO[bytes]] = [path.open("wb") for path in self.paths]
+        self.dtype = dtype
+        self.label_dtype = label_dtype
+        self.rows = 0
+        self.nonzeros = 0
+
+    def put(self, part: _Part, rng: np.random.Generator) -> None:
+        """Append each row to a random bucket."""
+        which = rng.integers(len(self.files), size=part.labels.size)
+        order = np.argsort(which, kind="stable")
+        part = _rows_in_order(part, order)
+        rows = np.append(0, np.cumsum(np.bincount(which, minlength=len(self.files))))
+        cells = np.append(0, np.cumsum(part.lengths))
+        self.rows += part.labels.size
+        self.nonzeros += part.values.size
+        for file, start, stop in zip(self.files, rows, rows[1:], strict=False):
+            if start == stop:
+                continue
+            first, last = cells[start], cells[stop]
+            np.array([stop - start, last - first]).tofile(file)
+            part.lengths[start:stop].tofile(file)
+            part.labels[start:stop].astype(self.label_dtype).tofile(file)
+            part.columns[first:last].astype(np.int32).tofile(file)
+            part.values[first:last].astype(self.dtype).tofile(file)
+
+    def take(self) -> Iterator[_Part]:
+        """Give back the rows, bucket by bucket, deleting each."""
+        for file, path in zip(self.files, self.paths, strict=True):
+            file.close()
+            records = []
+            with path.open("rb") as bucket:
+                while (counts := np.fromfile(bucket, np.int64, 2)).size:
+                    rows, cells = counts
+                    lengths = np.fromfile(bucket, np.int64, rows)
+                    labels = np.fromfile(bucket, self.label_dtype, rows)
+                    columns = np.fromfile(bucket, np.int32, cells)
+                    values = np.fromfile(bucket, self.dtype, cells)
+                    records.append(_Part(values, columns, lengths, labels))
+            path.unlink()
+            if records:
+                yield _Part(*(np.concatenate(parts) for parts in zip(*records, strict=True)))
+
+
+def _shuffle(buckets: _Buckets, folder: Path, first: int, rng: np.random.Generator) -> None:
+    """Write the rows of all buckets, each bucket's in random order."""
+    total = 0
+    with (
+        (folder / "values.bin").open("wb") as values,
+        (folder / "columns.bin").open("wb") as columns,
+        (folder / "ends.bin").open("wb") as ends,
+        (folder / "labels.bin").open("wb") as labels,
+    ):
+        np.zeros(1, np.int64).tofile(ends)
+        for part in buckets.take():
+            part = _rows_in_order(part, rng.permutation(part.labels.size))
+            part.values.tofile(values)
+            (part.columns - np.int32(first)).tofile(columns)
+            (total + np.cumsum(part.lengths)).tofile(ends)
+            part.labels.tofile(labels)
+            total += part.values.size
+
+
+# ------------------------------------------------------------------------------------------ reading
+
+
+def open_store(path: str | Path, layout: Layout | None = None) -> Data:
+    """Open a store: X lies in the files, mapped into memory.
+
+    Parameters
+    ----------
+    path : str or Path
+        The folder.
+    layout : Layout, optional
+        That of a model, which must fit.
+    """
+    path = Path(path)
+    damaged = DataError("the store is damaged", path, cure="convert the data again")
+    try:
+        header = json.loads((path / "header.json").read_text())
+        kind, version = header["monro"], header["version"]
+    except FileNotFoundError:
+        raise DataError(
+            "this folder is no store", path, cure="make one with `monro data convert`"
+        ) from None
+    except (ValueError, KeyError, TypeError, UnicodeDecodeError):
+        raise damaged from None
+    if kind != "store" or not isinstance(version, int) or version > VERSION:
+        raise DataError(
+            f"the store is of version {version}, this monro reads up to {VERSION}",
+            path,
+            cure="install a newer monro",
+        )
+    try:
+        rows, nonzeros = int(header["rows"]), int(header["nonzeros"])
+        own = Layout(**header["layout"])
+        own = own._replace(names=tuple(own.names) if own.names else None)
+        values = _mapped(path / "values.bin", header["dtype"], nonzeros)
+        columns = _mapped(path / "columns.bin", "int32", nonzeros)
+        ends = np.array(_mapped(path / "ends.bin", "int64", rows + 1))
+        X = csr_from_files(values, columns, ends, int(own.n_features))
+        y = np.array(_mapped(path / "labels.bin", header["label_dtype"], rows))
+        classes = header["classes"]
+        if classes is not None:
+            y = np.array(classes)[y]
+    except (KeyError, TypeError, ValueError, IndexError, OSError):
+        raise damaged from None
+    if ends[0] != 0 or ends[-1] != nonzeros or (np.diff(ends) < 0).any():
+        raise damaged
+    if layout is not None and layout.n_features != own.n_features:
+        raise DataError(
+            f"the store has {own.n_features:,} features, the model {layout.n_features:,}", path
+        )
+    return Data(X, reading.as_integers(y) if y.dtype.kind == "f" else y, own, "store")
+
+
+def _mapped(path: Path, dtype: str, size: int) -> Array:
+    if path.stat().st_size != size * np.dtype(dtype).itemsize:
+        raise ValueError(path)
+    if size == 0:
+        return np.empty(0, dtype)
+    return np.memmap(path, dtype, mode="r")

@@ -1,0 +1,218 @@
+"""Stores: the same rows in another order, on disk, and training from there."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import dump_svmlight_file
+
+from monro import LinearClassifier
+from monro.data import store
+from monro.data.read import Layout, read
+from monro.data.store import convert, open_store
+from monro.errors import DataError
+
+
+def make_file(folder, n=3000, d=50, name="data.svm"):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.1)
+    X[0, 0] = 1.0
+    y = np.where(X @ rng.normal(size=d) > 0, 1, -1)
+    path = folder / name
+    dump_svmlight_file(X, y, str(path), zero_based=False)
+    return path
+
+
+def sorted_rows(data):
+    dense = np.column_stack([data.y, data.X.toarray()])
+    return dense[np.lexsort(dense.T)]
+
+
+@pytest.mark.parametrize("buckets", [1, 7])
+def test_a_store_holds_the_same_rows_in_another_order(tmp_path, monkeypatch, buckets):
+    monkeypatch.setattr(store, "_bucket_count", lambda _: buckets)
+    path = make_file(tmp_path)
+    data = read(path)
+    kept = convert(path, tmp_path / "store", dtype="float64")
+
+    assert kept.layout == data.layout
+    np.testing.assert_array_equal(sorted_rows(kept), sorted_rows(data))
+    assert (kept.y != data.y).any()
+    assert isinstance(kept.X.data, np.memmap)
+    assert sorted(p.name for p in (tmp_path / "store").iterdir()) == [
+        "columns.bin",
+        "ends.bin",
+        "header.json",
+        "labels.bin",
+        "values.bin",
+    ]
+    reopened = read(tmp_path / "store")
+    assert (reopened.X != kept.X).nnz == 0
+
+
+def test_every_place_is_equally_likely(tmp_path, monkeypatch):
+    """Row 0 of 6 rows: after 600 shuffles by 3 buckets it was about 100 times in each place."""
+    monkeypatch.setattr(store, "_bucket_count", lambda _: 3)
+    path = tmp_path / "data.svm"
+    path.write_text("".join(f"{k} 1:1\n" for k in range(6)))
+    places = np.zeros(6)
+    for seed in range(600):
+        kept = convert(path, tmp_path / f"store{seed}", seed=seed)
+        places[int(np.flatnonzero(kept.y == 0)[0])] += 1
+    # χ² with 5 degrees of freedom: above 20.5 once in a thousand.
+    assert np.sum((places - 100) ** 2 / 100) < 20.5
+
+
+def test_single_precision_is_the_default(tmp_path):
+    path = tmp_path / "data.svm"
+    path.write_text("1 1:0.1\n0 1:0.3\n")
+    assert convert(path, tmp_path / "store").X.dtype == np.float32
+
+
+def test_tables_with_words_for_labels(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text("a,b,label\n1,0,cat\n0,2,dog\n3,3,cat\n")
+    kept = convert(path, tmp_path / "store")
+    assert sorted(kept.y.tolist()) == ["cat", "cat", "dog"]
+    assert kept.layout == Layout(2, 0, ("a", "b"), "label")
+    by_row = dict(zip(map(tuple, kept.X.toarray().tolist()), kept.y.tolist(), strict=True))
+    assert by_row == {(1.0, 0.0): "cat", (0.0, 2.0): "dog", (3.0, 3.0): "cat"}
+
+
+def test_rows_without_labels_are_left_out(tmp_path):
+    path = tmp_path / "data.txt"
+    path.write_text("3 4 2\n1 0:1 2:2\n 1:3\n0 3:4\n")
+    kept = convert(path, tmp_path / "store")
+    assert sorted(map(tuple, kept.X.toarray().tolist())) == [(0, 0, 0, 4), (1, 0, 2, 0)]
+
+
+@pytest.mark.parametrize("solver", ["auto", "sgd", "aisgd", "dual"])
+@pytest.mark.parametrize("early_stopping", [False, True])
+def test_training_from_a_store_reaches_the_same_objective(tmp_path, solver, early_stopping):
+    kept = convert(make_file(tmp_path), tmp_path / "store")
+    X = sp.csr_matrix(kept.X.toarray())
+
+    def objective(model):
+        margin = kept.y * (X @ model.coef_[0] + model.intercept_[0])
+        return np.maximum(0, 1 - margin).mean() + 1e-3 / 2 * np.sum(model.coef_**2)
+
+    parameters = {"solver": solver, "alpha": 1e-3, "random_state": 0, "max_epochs": 20}
+    on_disk = LinearClassifier(**parameters, early_stopping=early_stopping).fit(kept.X, kept.y)
+    in_memory = LinearClassifier(**parameters).fit(X, kept.y)
+
+    assert objective(on_disk) == pytest.approx(
+        objective(in_memory), rel=0.2 if early_stopping else 0.01
+    )
+    np.testing.assert_array_equal(on_disk.predict(kept.X), on_disk.predict(X))
+
+
+def test_training_copies_neither_values_nor_columns(tmp_path):
+    """A process that may have 400 MB of its own trains on a store of 800 MB."""
+    rows, per_row = 1_000_000, 100
+    folder = tmp_path / "store"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    block = np.sort(
+        rng.integers(0, 1000, size=(10_000, per_row)).astype(np.int32) * 100
+        + np.arange(per_row, dtype=np.int32),
+        axis=1,
+    )
+    with (
+        (folder / "columns.bin").open("wb") as columns,
+        (folder / "values.bin").open("wb") as values,
+    ):
+        for _ in range(rows // 10_000):
+            block.tofile(columns)
+            np.ones(block.size, np.float32).tofile(values)
+    (np.arange(rows + 1) * per_row).tofile(folder / "ends.bin")
+    (np.arange(rows) % 2).tofile(folder / "labels.bin")
+    header = {
+        "monro": "store",
+        "version": 1,
+        "rows": rows,
+        "nonzeros": rows * per_row,
+        "dtype": "float32",
+        "label_dtype": "int64",
+        "classes": None,
+        "layout": Layout(100_100)._asdict(),
+    }
+    (folder / "header.json").write_text(json.dumps(header))
+    script = f"""
+import resource
+from monro import LinearClassifier
+from monro.data.store import open_store
+data = open_store({str(folder)!r})
+LinearClassifier(solver="dual", max_epochs=1, random_state=0).fit(data.X[:20], data.y[:20])
+limit = 700 << 20  # of which Python, its libraries and threads' stacks take some 300
+resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+LinearClassifier(solver="dual", max_epochs=1, random_state=0).fit(data.X, data.y)
+"""
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+
+
+# --------------------------------------------------------------------------------------- bad stores
+
+
+def failure(action, *args, **options):
+    with pytest.raises(DataError) as caught:
+        action(*args, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_an_old_store_is_not_overwritten(tmp_path):
+    path = make_file(tmp_path)
+    convert(path, tmp_path / "store")
+    assert "it exists already; remove it" in failure(convert, path, tmp_path / "store")
+
+
+def test_a_bad_file_leaves_nothing_behind(tmp_path):
+    path = tmp_path / "data.svm"
+    path.write_text("1 1:2\noops\n")
+    assert "data.svm, line 2" in failure(convert, path, tmp_path / "store")
+    assert [p.name for p in tmp_path.iterdir()] == ["data.svm"]
+
+
+@pytest.mark.parametrize("name", ["values", "columns", "ends", "labels"])
+def test_a_damaged_store_says_so(tmp_path, name):
+    convert(make_file(tmp_path), tmp_path / "store")
+    part = tmp_path / "store" / f"{name}.bin"
+    part.write_bytes(part.read_bytes()[:-8])
+    assert "the store is damaged; convert the data again" in failure(open_store, tmp_path / "store")
+    part.unlink()
+    assert "damaged" in failure(open_store, tmp_path / "store")
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "nonsense", '{"monro": "store", "version": 1}'])
+def test_a_damaged_header_says_so(tmp_path, text):
+    convert(make_file(tmp_path), tmp_path / "store")
+    (tmp_path / "store" / "header.json").write_text(text)
+    assert "damaged" in failure(open_store, tmp_path / "store")
+
+
+def test_a_folder_is_not_a_store_and_a_newer_one_says_so(tmp_path):
+    assert "no store; make one with `monro data convert`" in failure(open_store, tmp_path)
+    convert(make_file(tmp_path), tmp_path / "store")
+    path = tmp_path / "store" / "header.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 9}))
+    assert "version 9, this monro reads up to 1" in failure(open_store, tmp_path / "store")
+
+
+def test_columns_outside_the_store_are_found_before_a_kernel_follows_them(tmp_path):
+    kept = convert(make_file(tmp_path), tmp_path / "store")
+    columns = np.fromfile(tmp_path / "store" / "columns.bin", np.int32)
+    columns[1234] = 10**9
+    columns.tofile(tmp_path / "store" / "columns.bin")
+    kept = open_store(tmp_path / "store")
+    with pytest.raises(ValueError, match="column index 1000000000, outside 0…49"):
+        LinearClassifier().fit(kept.X, kept.y)
+
+
+def test_a_store_that_does_not_fit_the_model(tmp_path):
+    convert(make_file(tmp_path), tmp_path / "store")
+    text = failure(open_store, tmp_path / "store", Layout(49, 1))
+    assert "the store has 50 features, the model 49" in text

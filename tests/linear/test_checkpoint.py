@@ -1,0 +1,218 @@
+"""Checkpoints: a fit that was killed goes on, and ends with the same bits."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from monro import LinearClassifier, LinearRegressor
+from monro.errors import CheckpointError
+from tests.linear.helpers import SOLVERS, assert_same_bits, make_data
+
+
+class KilledError(Exception):
+    pass
+
+
+class KillAfter:
+    """A callback that ends the fit by an exception after some epochs."""
+
+    def __init__(self, epochs):
+        self.epochs = epochs
+
+    def setup(self, estimator, context):
+        pass
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context):
+        if len(estimator.history_) > self.epochs:
+            raise KilledError
+        return False
+
+
+def killed_after(epochs, model, X, y, path):
+    with pytest.raises(KilledError):
+        model.set_callbacks(KillAfter(epochs)).fit(X, y, checkpoint=path)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_fit_that_failed_goes_on_to_the_same_bits(tmp_path, solver, n_classes):
+    X, y = make_data(n_classes=n_classes)
+    parameters = {"solver": solver, "alpha": 1e-3, "random_state": 0, "max_epochs": 8}
+    whole = LinearClassifier(**parameters).fit(X, y)
+    path = tmp_path / "checkpoint"
+    killed_after(5, LinearClassifier(**parameters), X, y, path)
+    assert path.exists()
+    resumed = LinearClassifier(**parameters).fit(X, y, checkpoint=path)
+
+    assert_same_bits(resumed, whole)
+    assert resumed.n_iter_ == 8
+    assert [record["epoch"] for record in resumed.history_] == list(range(1, 9))
+    assert [r["loss"] for r in resumed.history_] == [r["loss"] for r in whole.history_]
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("kind", ["early_stopping", "tol", "unseeded", "weights", "wide"])
+def test_whatever_the_fit(tmp_path, form, kind):
+    X, y = make_data(n=400)
+    X = form(X)
+    if kind == "wide":
+        X = sp.csr_matrix(X)
+        X = sp.csr_matrix((X.data, X.indices * 30_000, X.indptr), shape=(400, 150_000))
+    parameters = {
+        "early_stopping": {"early_stopping": True, "max_epochs": 30, "random_state": 0},
+        "tol": {"tol": 1e-2, "max_epochs": 30, "random_state": 0},
+        "unseeded": {"early_stopping": True},
+        "weights": {"class_weight": "balanced", "random_state": 0},
+        "wide": {"random_state": 0, "solver": "asgd"},
+    }[kind]
+    path = tmp_path / "checkpoint"
+    killed_after(2, LinearClassifier(**parameters), X, y, path)
+    resumed = LinearClassifier(**parameters).fit(X, y, checkpoint=path)
+    # A finished fit is not repeated.
+    again = LinearClassifier(**parameters).fit(X, y, checkpoint=path)
+
+    assert_same_bits(again, resumed)
+    if kind != "unseeded":
+        assert_same_bits(resumed, LinearClassifier(**parameters).fit(X, y))
+        assert resumed.n_iter_ == LinearClassifier(**parameters).fit(X, y).n_iter_
+
+
+def test_a_regressor_goes_on_too(tmp_path):
+    X, y = make_data()
+    path = tmp_path / "checkpoint"
+    killed_after(3, LinearRegressor(random_state=0), X, y, path)
+    resumed = LinearRegressor(random_state=0).fit(X, y, checkpoint=path)
+    np.testing.assert_array_equal(resumed.coef_, LinearRegressor(random_state=0).fit(X, y).coef_)
+
+
+def test_more_epochs_go_on_from_a_finished_fit(tmp_path):
+    X, y = make_data()
+    path = tmp_path / "checkpoint"
+    LinearClassifier(random_state=0, max_epochs=4).fit(X, y, checkpoint=path)
+    longer = LinearClassifier(random_state=0, max_epochs=9).fit(X, y, checkpoint=path)
+    assert_same_bits(longer, LinearClassifier(random_state=0, max_epochs=9).fit(X, y))
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"alpha": 1e-3}, r"alpha was 1e-05, now it is 0\.001"),
+        ({"loss": "log"}, "loss was 'hinge', now it is 'log'"),
+        ({"random_state": 1}, "random_state was 0, now it is 1"),
+        ({"max_epochs": 2}, "has 5 epochs already, max_epochs is 2"),
+    ],
+)
+def test_the_checkpoint_of_another_fit_is_refused(tmp_path, change, what):
+    X, y = make_data()
+    parameters = {"random_state": 0, "max_epochs": 5}
+    path = tmp_path / "checkpoint"
+    LinearClassifier(**parameters).fit(X, y, checkpoint=path)
+    before = path.read_bytes()
+    with pytest.raises(CheckpointError, match=what) as caught:
+        LinearClassifier(**parameters | change).fit(X, y, checkpoint=path)
+    assert str(path) in str(caught.value)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("what", ["values", "labels", "shape", "kind"])
+def test_the_checkpoint_of_other_data_is_refused(tmp_path, what):
+    X, y = make_data()
+    path = tmp_path / "checkpoint"
+    LinearClassifier(random_state=0).fit(X, y, checkpoint=path)
+    other, targets, kind = X.copy(), y.copy(), LinearClassifier
+    if what == "values":
+        other[17, 3] += 1e-9
+    elif what == "labels":
+        targets[5] = 1 - targets[5]
+    elif what == "shape":
+        other = other[:, :4]
+    else:
+        kind = LinearRegressor
+    with pytest.raises(CheckpointError, match="belongs to another fit"):
+        kind(random_state=0).fit(other, targets, checkpoint=path)
+
+
+def test_a_damaged_checkpoint_says_so(tmp_path):
+    X, y = make_data()
+    path = tmp_path / "checkpoint"
+    LinearClassifier(random_state=0).fit(X, y, checkpoint=path)
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(CheckpointError, match=r"cut short.*delete it to begin anew"):
+        LinearClassifier(random_state=0).fit(X, y, checkpoint=path)
+
+
+def test_not_with_a_warm_start(tmp_path):
+    X, y = make_data()
+    with pytest.raises(ValueError, match="use warm_start=False"):
+        LinearClassifier(warm_start=True).fit(X, y, checkpoint=tmp_path / "checkpoint")
+
+
+# ------------------------------------------------------------------------------------------ kill -9
+
+SCRIPT = """
+import sys
+import numpy as np
+import scipy.sparse as sp
+from monro import LinearClassifier
+folder, solver = sys.argv[1:]
+rng = np.random.default_rng(0)
+X = sp.random_array((20_000, 3_000), density=0.01, rng=rng, format="csr")
+y = np.where(X @ rng.normal(size=3_000) > 0, 1, 0)
+model = LinearClassifier(solver=solver, alpha=1e-4, random_state=0, max_epochs=60)
+model.fit(X, y, checkpoint=f"{folder}/checkpoint")
+model.save(f"{folder}/model")
+"""
+
+
+def start(folder, solver):
+    return subprocess.Popen([sys.executable, "-c", SCRIPT, str(folder), solver])
+
+
+def coefficients(folder):
+    import monro
+
+    model = monro.load(folder / "model")
+    return model.coef_.tobytes() + model.intercept_.tobytes()
+
+
+def kill_at_random(folder, solver, rng, longest):
+    """Start the fit again and again, killing it at random moments until it ends by itself."""
+    kills = 0
+    while True:
+        process = start(folder, solver)
+        time.sleep(rng.uniform(0.0, longest))
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+        if process.wait() == 0:
+            return kills
+        assert process.returncode == -signal.SIGKILL
+        kills += 1
+
+
+@pytest.mark.parametrize("solver", ["asgd", "dual"])
+def test_killed_at_random_moments_it_ends_with_the_same_bits(tmp_path, solver):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    whole.mkdir()
+    killed.mkdir()
+    begin = time.monotonic()
+    assert start(whole, solver).wait() == 0
+    longest = time.monotonic() - begin
+    rng = np.random.default_rng(0)
+    kills = 0
+    while kills < int(os.environ.get("MONRO_KILLS", "10")):
+        for path in killed.iterdir():
+            path.unlink()
+        kills += kill_at_random(killed, solver, rng, longest)
+        assert coefficients(killed) == coefficients(whole)

@@ -1,0 +1,286 @@
+"""Model files: what is saved is what is loaded, and nothing else passes for a model."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from safetensors.numpy import load_file, save_file
+
+import monro
+from monro import LinearClassifier, LinearRegressor, persist
+from monro.errors import ModelFileError
+from tests.linear.helpers import SOLVERS, STREAMING, assert_same_bits, make_data
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def saved(model, folder):
+    path = folder / "model.monro"
+    model.save(path)
+    return path
+
+
+# ------------------------------------------------------------------------------------- round trips
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_classifier_comes_back_as_it_was(tmp_path, solver, n_classes):
+    X, y = make_data(n_classes=n_classes)
+    model = LinearClassifier(
+        loss="log", solver=solver, alpha=1e-3, class_weight={0: 2.0}, random_state=3, max_epochs=4
+    ).fit(X, y)
+    same = monro.load(saved(model, tmp_path))
+
+    assert type(same) is LinearClassifier
+    assert same.get_params() == model.get_params()
+    assert_same_bits(same, model)
+    for name in ("history_", "n_iter_", "solver_", "learning_rate_", "n_features_in_"):
+        assert getattr(same, name) == getattr(model, name)
+    np.testing.assert_array_equal(same.classes_, model.classes_)
+    np.testing.assert_array_equal(same.predict_proba(X), model.predict_proba(X))
+
+
+@pytest.mark.parametrize("solver", STREAMING)
+def test_training_goes_on_from_a_loaded_model(tmp_path, solver):
+    X, y = make_data()
+    model = LinearClassifier(solver=solver, alpha=1e-3, random_state=0).fit(X, y)
+    same = monro.load(saved(model, tmp_path))
+
+    assert_same_bits(same.partial_fit(X, y), model.partial_fit(X, y))
+    assert_same_bits(same.partial_fit(X, y), model.partial_fit(X, y))
+
+
+def test_a_warm_start_goes_on_from_a_loaded_model(tmp_path):
+    X, y = make_data()
+    model = LinearClassifier(solver="dual", alpha=1e-3, warm_start=True, random_state=0).fit(X, y)
+    same = monro.load(saved(model, tmp_path))
+    assert_same_bits(same.fit(X, y), model.fit(X, y))
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute", "huber", "poisson"])
+def test_a_regressor_comes_back_as_it_was(tmp_path, loss):
+    X, y = make_data()
+    model = LinearRegressor(loss=loss, random_state=0).fit(sp.csr_matrix(X), y)
+    same = monro.load(saved(model, tmp_path))
+
+    assert same.get_params() == model.get_params()
+    np.testing.assert_array_equal(same.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array(["no", "yes"]),
+        np.array(["nö", "да"], dtype=object),
+        np.array([False, True]),
+        np.array([-1, 1], dtype=np.int8),
+        np.array([0.5, 1.5]),
+        np.array([3, 2**60]),
+    ],
+    ids=str,
+)
+def test_labels_of_every_kind(tmp_path, labels):
+    X, y = make_data()
+    if labels.dtype.kind == "f":
+        labels = labels * 2  # scikit-learn takes only whole floats for classes
+    model = LinearClassifier(
+        random_state=0,
+        class_weight={labels[0].item() if hasattr(labels[0], "item") else labels[0]: 2.0},
+    ).fit(X, labels[y])
+    same = monro.load(saved(model, tmp_path))
+
+    assert same.classes_.dtype == model.classes_.dtype
+    assert same.predict(X).tolist() == model.predict(X).tolist()
+    assert_same_bits(same.fit(X, labels[y]), model)
+
+
+def test_feature_names_are_kept(tmp_path):
+    pd = pytest.importorskip("pandas")
+    X, y = make_data()
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    same = monro.load(saved(LinearClassifier(random_state=0).fit(frame, y), tmp_path))
+
+    assert same.feature_names_in_.tolist() == list("abcde")
+    with pytest.raises(ValueError, match="feature names"):
+        same.predict(frame[list("edcba")])
+
+
+def test_a_random_state_that_is_no_number_is_left_out(tmp_path):
+    X, y = make_data()
+    model = LinearClassifier(random_state=np.random.RandomState(0)).fit(X, y)
+    assert monro.load(saved(model, tmp_path)).random_state is None
+
+
+def test_only_a_fitted_model_can_be_saved(tmp_path):
+    with pytest.raises(ValueError, match="not fitted"):
+        LinearClassifier().save(tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_holds_no_pickle_and_is_plain_safetensors(tmp_path):
+    X, y = make_data()
+    path = saved(LinearClassifier(random_state=0).fit(X, y), tmp_path)
+    arrays = load_file(path)
+    assert set(arrays) >= {"coef_", "intercept_", "classes_"}
+    assert b"pickle" not in path.read_bytes()
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.monro")), ids=lambda path: path.stem)
+def test_files_of_every_version_are_read(path):
+    """Made by tests/golden/make.py, with the version in their name; never made anew."""
+    expected = json.loads(path.with_suffix(".json").read_text())
+    model = monro.load(path)
+
+    X = np.array(expected["X"])
+    assert model.predict(X).tolist() == expected["predictions"]
+    assert model.get_params() == expected["parameters"]
+    scores = model.decision_function(X) if hasattr(model, "classes_") else model.predict(X)
+    np.testing.assert_allclose(scores, expected["scores"], rtol=1e-12)
+    if expected["streams"]:
+        model.partial_fit(X, expected["predictions"])
+
+
+def test_there_are_golden_files_of_this_version():
+    assert list(GOLDEN.glob(f"v{persist.VERSION}-*.monro"))
+
+
+# --------------------------------------------------------------------------------------- bad files
+
+
+@pytest.fixture
+def model_file(tmp_path):
+    X, y = make_data()
+    return saved(LinearClassifier(random_state=0).fit(X, y), tmp_path)
+
+
+def failure(path):
+    with pytest.raises(ModelFileError) as caught:
+        monro.load(path)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert str(path) in text
+    return text
+
+
+def test_a_file_cut_short_anywhere_is_refused(model_file):
+    whole = model_file.read_bytes()
+    for length in [*range(600), *range(600, len(whole), 97)]:
+        model_file.write_bytes(whole[:length])
+        text = failure(model_file)
+        assert "cut short" in text or "no monro model" in text
+
+
+def test_a_flipped_bit_anywhere_is_refused(model_file):
+    whole = model_file.read_bytes()
+    for place in range(0, len(whole), 7):
+        changed = bytearray(whole)
+        changed[place] ^= 1 << place % 8
+        model_file.write_bytes(changed)
+        failure(model_file)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"\x80\x04pickled", b"PK\x03\x04zip", b"1 1:2\n" * 100]
+)
+def test_a_foreign_file_is_refused(tmp_path, content):
+    path = tmp_path / "foreign"
+    path.write_bytes(content)
+    assert "no monro model" in failure(path) or "cut short" in failure(path)
+
+
+def test_tensors_of_another_program_are_refused(tmp_path):
+    path = tmp_path / "foreign.safetensors"
+    save_file({"weight": np.zeros(3)}, path, {"format": "pt"})
+    assert "its arrays are not those of monro" in failure(path)
+
+
+def test_a_checkpoint_is_no_model(tmp_path):
+    X, y = make_data()
+    path = tmp_path / "checkpoint"
+    LinearClassifier(random_state=0).fit(X, y, checkpoint=path)
+    assert "no monro model: it is a monro checkpoint" in failure(path)
+
+
+def test_a_newer_file_asks_for_a_newer_monro(model_file, monkeypatch):
+    monkeypatch.setattr(persist, "VERSION", 7)
+    X, y = make_data()
+    LinearClassifier(random_state=0).fit(X, y).save(model_file)
+    monkeypatch.undo()
+    assert "is of version 7, this monro reads up to 1; install a newer monro" in failure(model_file)
+
+
+def test_an_unknown_estimator_asks_for_a_newer_monro(tmp_path):
+    path = tmp_path / "model"
+    persist.write(path, "model", persist.Contents({}, {"class": "Oracle"}))
+    assert "this monro has no 'Oracle'; install a newer monro" in failure(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"coef_": np.zeros((1, 4))},
+        {"coef_": np.zeros((2, 5))},
+        {"coef_": np.full((1, 5), np.nan)},
+        {"intercept_": np.zeros(2)},
+        {"classes_": np.arange(3)},
+    ],
+)
+def test_arrays_that_do_not_belong_together_are_refused(model_file, change):
+    contents = persist.read(model_file, "model")
+    persist.write(model_file, "model", contents._replace(arrays=contents.arrays | change))
+    assert "damaged" in failure(model_file)
+
+
+def test_a_missing_file_and_a_folder(tmp_path):
+    assert "there is no such file" in failure(tmp_path / "nothing")
+    assert "this is a folder" in failure(tmp_path)
+
+
+# ---------------------------------------------------------------------------- nothing saved is lost
+
+
+def test_a_full_disk_leaves_the_old_file_whole(model_file):
+    """The limit on a file's size stands in for the disk's: the write fails the same way."""
+    before = model_file.read_bytes()
+    script = f"""
+import resource, signal, sys
+import numpy as np
+from monro import LinearClassifier
+rng = np.random.default_rng(0)
+X, y = rng.normal(size=(50, 40_000)), rng.integers(2, size=50)
+model = LinearClassifier(random_state=0).fit(X, y)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+try:
+    model.save({str(model_file)!r})
+except OSError as error:
+    print(error)
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+
+    assert "is the disk full?" in result.stdout
+    assert model_file.read_bytes() == before
+    assert os.listdir(model_file.parent) == [model_file.name]
+
+
+def test_a_failing_write_leaves_the_old_file_whole(model_file, monkeypatch):
+    before = model_file.read_bytes()
+    X, y = make_data()
+    other = LinearClassifier(random_state=1).fit(X, y)
+
+    def fail(*_):
+        raise OSError("no")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="no"):
+        other.save(model_file)
+    assert model_file.read_bytes() == before
+    assert os.listdir(model_file.parent) == [model_file.name]

@@ -166,7 +166,7 @@ def test_shuffling_blocks_is_nearly_as_good_as_shuffling_rows(solver, monkeypatc
     order = monro.linear.train.visiting_order(y.size, rng)
     assert (np.diff(order) == 1).mean() > 0.5  # blocks are in use
     blocks = objective(LinearClassifier(**settings, random_state=0).fit(X, y), X, y)
-    monkeypatch.setattr(monro.linear.train, "visiting_order", lambda n, rng, _: rng.permutation(n))
+    monkeypatch.setattr(monro.linear.train, "visiting_order", lambda n, rng, *_: rng.permutation(n))
     rows = objective(LinearClassifier(**settings, random_state=0).fit(X, y), X, y)
 
     assert blocks < 1.01 * rows

@@ -176,6 +176,14 @@ def test_a_file_cut_short_anywhere_is_refused(model_file):
         assert "cut short" in text or "no monro model" in text
 
 
+def test_an_array_of_another_shape_is_refused(model_file):
+    """Found by the fuzzer: an array of one number is as long as a bare number."""
+    whole = model_file.read_bytes()
+    assert whole.count(b'"shape":[1]')
+    model_file.write_bytes(whole.replace(b'"shape":[1]', b'"shape":[ ]'))
+    assert "damaged" in failure(model_file)
+
+
 def test_a_flipped_bit_anywhere_is_refused(model_file):
     whole = model_file.read_bytes()
     for place in range(0, len(whole), 7):

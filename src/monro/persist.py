@@ -77,9 +77,9 @@ def _sync_folder(folder: Path) -> None:
 
 def _digest(arrays: Mapping[str, Array], text: str) -> str:
     digest = hashlib.blake2b(text.encode(), digest_size=16)
-    for name in sorted(arrays):
-        digest.update(name.encode())
-        digest.update(np.ascontiguousarray(arrays[name]).data)
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
 
 

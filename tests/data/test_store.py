@@ -11,8 +11,8 @@ from sklearn.datasets import dump_svmlight_file
 
 from monro import LinearClassifier
 from monro.data import store
-from monro.data.read import Layout, read
-from monro.data.store import convert, open_store
+from monro.data.read import Data, Layout, read
+from monro.data.store import convert, open_store, write_store
 from monro.errors import DataError
 
 
@@ -89,6 +89,22 @@ def test_rows_without_labels_are_left_out(tmp_path):
     assert sorted(map(tuple, kept.X.toarray().tolist())) == [(0, 0, 0, 4), (1, 0, 2, 0)]
 
 
+def test_parts_one_after_the_other_make_a_store(tmp_path):
+    rng = np.random.default_rng(0)
+    parts = [
+        (sp.csr_matrix(rng.integers(0, 3, size=(50, 4))), rng.normal(size=50)) for _ in range(3)
+    ]
+    kept = write_store(iter(parts), tmp_path / "store", dtype="float64")
+    X = sp.vstack([X for X, _ in parts])
+    whole = Data(X, np.concatenate([y for _, y in parts]), Layout(4), "")
+    np.testing.assert_array_equal(sorted_rows(kept), sorted_rows(whole))
+    with pytest.raises(ValueError, match=r"shape \(50, 4\), not \(50, 3\)"):
+        write_store([(np.ones((2, 3)), [0, 1]), parts[0]], tmp_path / "other")
+    with pytest.raises(DataError, match="there are no rows"):
+        write_store([], tmp_path / "other")
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
 @pytest.mark.parametrize("solver", ["auto", "sgd", "aisgd", "dual"])
 @pytest.mark.parametrize("early_stopping", [False, True])
 def test_training_from_a_store_reaches_the_same_objective(tmp_path, solver, early_stopping):
@@ -128,14 +144,13 @@ def test_training_copies_neither_values_nor_columns(tmp_path):
             block.tofile(columns)
             np.ones(block.size, np.float32).tofile(values)
     (np.arange(rows + 1) * per_row).tofile(folder / "ends.bin")
-    (np.arange(rows) % 2).tofile(folder / "labels.bin")
+    (np.arange(rows) % 2).astype(float).tofile(folder / "labels.bin")
     header = {
         "monro": "store",
         "version": 1,
         "rows": rows,
         "nonzeros": rows * per_row,
         "dtype": "float32",
-        "label_dtype": "int64",
         "classes": None,
         "layout": Layout(100_100)._asdict(),
     }

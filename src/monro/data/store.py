@@ -6,7 +6,7 @@ A folder with
     values.bin     the non-zeros, float32 or float64
     columns.bin    their columns, int32
     ends.bin       where each row ends, int64, with a 0 in front
-    labels.bin     one label a row, int64 or float64 (numbers of `classes`, where those are words)
+    labels.bin     one label a row, float64; for words, their numbers in a list in the header
 
 Rows are shuffled while converting, in two passes and little memory: each row goes to a random
 bucket on disk, then each bucket is shuffled in memory. That is a uniform shuffle. Training may then
@@ -15,7 +15,7 @@ read long runs of rows in sequence.
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -82,83 +82,131 @@ def convert(
     Data
         The store, opened.
     """
-    out = Path(out)
-    if out.exists():
-        raise DataError("it exists already", out, cure="remove it, or choose another name")
-    partial = out.with_name(out.name + ".partial")
-    if partial.exists():
-        shutil.rmtree(partial)
-    partial.mkdir(parents=True)
-    try:
-        _write(source, partial, np.dtype(dtype), seed, n_features, target, report)
-        partial.rename(out)
-    finally:
-        with suppress(FileNotFoundError):
-            shutil.rmtree(partial)
-    return open_store(out)
-
-
-def _write(
-    source: str | Path,
-    folder: Path,
-    dtype: Any,
-    seed: int,
-    n_features: int | None,
-    target: str | None,
-    report: Report,
-) -> None:
-    rng = np.random.default_rng(seed)
     if reading.is_table(source):
         data = reading.read(source, target=target)
-        classes, labels = _codes(data.y)
-        buckets = _Buckets(folder, 1, dtype, labels.dtype)
-        buckets.put(_csr_part(sp.csr_matrix(data.X), labels), rng)
-        layout, first = data.layout, 0
-        report(labels.size)
-    else:
-        opened = reading.open_rows(source, labelled=True)
-        buckets = _Buckets(folder, _bucket_count(source), dtype, np.dtype(np.float64))
-        lowest, highest = None, -1
+        report(data.X.shape[0])
+        return write_store([(data.X, data.y)], out, dtype=dtype, seed=seed, layout=data.layout)
+    opened = reading.open_rows(source, labelled=True)
+
+    def parts() -> Iterator[_Part]:
         for block in opened.blocks:
             part = _labelled_part(block)
-            if part.columns.size:
-                low = int(part.columns.min())
-                lowest = low if lowest is None else min(lowest, low)
-                highest = max(highest, int(part.columns.max()))
-            buckets.put(part, rng)
             report(part.labels.size)
-        if buckets.rows == 0:
-            raise DataError("no row has a label", opened.name)
+            yield part
+
+    def layout(lowest: int | None, highest: int) -> Layout:
         first = reading.first_feature(lowest, None, opened)
         width = n_features or opened.width or max(1, highest + 1 - first)
         if highest >= first + width:
             raise DataError(
                 f"a feature is numbered {highest}, beyond the {width:,} announced", opened.name
             )
-        layout, classes = Layout(width, first), None
-    _shuffle(buckets, folder, first, rng)
-    header = {
-        "monro": "store",
-        "version": VERSION,
-        "rows": buckets.rows,
-        "nonzeros": buckets.nonzeros,
-        "dtype": dtype.name,
-        "label_dtype": buckets.label_dtype.name,
-        "classes": classes,
-        "layout": layout._asdict(),
-    }
-    (folder / "header.json").write_text(json.dumps(header, indent=1) + "\n")
+        return Layout(width, first)
+
+    return _write(parts(), out, dtype, seed, layout, buckets=_bucket_count(source))
 
 
-def _codes(y: Array | None) -> tuple[list[str] | None, Array]:
-    """Return words as numbers, and which word each number stands for."""
-    assert y is not None
-    if y.dtype.kind in "iub":
-        return None, y.astype(np.int64)
-    if y.dtype.kind == "f":
-        return None, y.astype(np.float64)
-    classes, codes = np.unique(y.astype(str), return_inverse=True)
-    return classes.tolist(), codes.astype(np.int64)
+def write_store(
+    parts: Iterable[tuple[Any, Any]],
+    out: str | Path,
+    *,
+    dtype: str = "float32",
+    seed: int = 0,
+    layout: Layout | None = None,
+) -> Data:
+    """Write a store of matrices and their labels, given one after the other.
+
+    Parameters
+    ----------
+    parts : iterable of (X, y)
+        Arrays or CSR matrices of the same width, each small enough for memory.
+    out, dtype, seed
+        As in `convert`.
+    layout : Layout, optional
+        What the columns are, where they have names.
+
+    Returns
+    -------
+    Data
+        The store, opened.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> rng = np.random.default_rng(0)
+    >>> parts = ((rng.normal(size=(100, 3)), rng.integers(2, size=100)) for _ in range(5))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_store(parts, f"{folder}/store").X.shape
+    (500, 3)
+    """
+    width = layout.n_features if layout else 0
+    classes: list[str] | None = None
+
+    def rows() -> Iterator[_Part]:
+        nonlocal width, classes
+        for X, y in parts:
+            X = sp.csr_matrix(X)
+            width = width or X.shape[1]
+            if X.shape != (len(y), width):
+                raise ValueError(f"X has the shape {X.shape}, not ({len(y)}, {width})")
+            y = np.asarray(y)
+            if y.dtype.kind not in "iufb":
+                if classes is not None:
+                    raise ValueError("y: give labels as numbers, or all rows at once")
+                words, y = np.unique(y.astype(str), return_inverse=True)
+                classes = words.tolist()
+            yield _Part(X.data, X.indices, np.diff(X.indptr).astype(np.int64), y.astype(np.float64))
+
+    return _write(
+        rows(), out, dtype, seed, lambda *_: layout or Layout(width), lambda: classes, buckets=64
+    )
+
+
+def _write(
+    parts: Iterable[_Part],
+    out: str | Path,
+    dtype: str,
+    seed: int,
+    layout: Callable[[int | None, int], Layout],
+    classes: Callable[[], list[str] | None] = lambda: None,
+    *,
+    buckets: int,
+) -> Data:
+    """Shuffle rows into a new folder, which gets its name when it is whole.
+
+    The layout is asked for when the lowest and highest column are known.
+    """
+    out = Path(out)
+    if out.exists():
+        raise DataError("it exists already", out, cure="remove it, or choose another name")
+    folder = out.with_name(out.name + ".partial")
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(seed)
+    try:
+        files = _Buckets(folder, buckets, np.dtype(dtype))
+        for part in parts:
+            files.put(part, rng)
+        if files.rows == 0:
+            raise DataError("there are no rows with a label", out)
+        chosen = layout(files.lowest, files.highest)
+        _shuffle(files, folder, chosen.first_feature, rng)
+        header = {
+            "monro": "store",
+            "version": VERSION,
+            "rows": files.rows,
+            "nonzeros": files.nonzeros,
+            "dtype": dtype,
+            "classes": classes(),
+            "layout": chosen._asdict(),
+        }
+        (folder / "header.json").write_text(json.dumps(header, indent=1) + "\n")
+        folder.rename(out)
+    finally:
+        with suppress(FileNotFoundError):
+            shutil.rmtree(folder)
+    return open_store(out)
 
 
 def _bucket_count(source: str | Path) -> int:
@@ -167,10 +215,6 @@ def _bucket_count(source: str | Path) -> int:
     packed = str(source).endswith((".gz", ".zst"))
     rows = Path(source).stat().st_size * _GROWTH[packed]
     return int(np.clip(np.ceil(rows / _BUCKET_BYTES), 1, _MOST_BUCKETS))
-
-
-def _csr_part(X: Any, labels: Array) -> _Part:
-    return _Part(X.data, X.indices, np.diff(X.indptr).astype(np.int64), labels)
 
 
 def _labelled_part(block: RowBlock) -> _Part:
@@ -198,13 +242,14 @@ def _rows_in_order(part: _Part, order: Array) -> _Part:
 class _Buckets:
     """Files of rows, each row in a random one; records of lengths, labels, columns, values."""
 
-    def __init__(self, folder: Path, count: int, dtype: Any, label_dtype: Any):
+    def __init__(self, folder: Path, count: int, dtype: Any):
         self.paths = [folder / f"bucket{k}" for k in range(count)]
         self.files: list[IO[bytes]] = [path.open("wb") for path in self.paths]
         self.dtype = dtype
-        self.label_dtype = label_dtype
         self.rows = 0
         self.nonzeros = 0
+        self.lowest: int | None = None  # column
+        self.highest = -1
 
     def put(self, part: _Part, rng: np.random.Generator) -> None:
         """Append each row to a random bucket."""
@@ -215,13 +260,17 @@ class _Buckets:
         cells = np.append(0, np.cumsum(part.lengths))
         self.rows += part.labels.size
         self.nonzeros += part.values.size
+        if part.columns.size:
+            low = int(part.columns.min())
+            self.lowest = low if self.lowest is None else min(self.lowest, low)
+            self.highest = max(self.highest, int(part.columns.max()))
         for file, start, stop in zip(self.files, rows, rows[1:], strict=False):
             if start == stop:
                 continue
             first, last = cells[start], cells[stop]
             np.array([stop - start, last - first]).tofile(file)
             part.lengths[start:stop].tofile(file)
-            part.labels[start:stop].astype(self.label_dtype).tofile(file)
+            part.labels[start:stop].tofile(file)
             part.columns[first:last].astype(np.int32).tofile(file)
             part.values[first:last].astype(self.dtype).tofile(file)
 
@@ -234,7 +283,7 @@ class _Buckets:
                 while (counts := np.fromfile(bucket, np.int64, 2)).size:
                     rows, cells = counts
                     lengths = np.fromfile(bucket, np.int64, rows)
-                    labels = np.fromfile(bucket, self.label_dtype, rows)
+                    labels = np.fromfile(bucket, np.float64, rows)
                     columns = np.fromfile(bucket, np.int32, cells)
                     values = np.fromfile(bucket, self.dtype, cells)
                     records.append(_Part(values, columns, lengths, labels))
@@ -300,10 +349,9 @@ def open_store(path: str | Path, layout: Layout | None = None) -> Data:
         columns = _mapped(path / "columns.bin", "int32", nonzeros)
         ends = np.array(_mapped(path / "ends.bin", "int64", rows + 1))
         X = csr_from_files(values, columns, ends, int(own.n_features))
-        y = np.array(_mapped(path / "labels.bin", header["label_dtype"], rows))
-        classes = header["classes"]
-        if classes is not None:
-            y = np.array(classes)[y]
+        y = reading.as_integers(np.array(_mapped(path / "labels.bin", "float64", rows)))
+        if header["classes"] is not None:
+            y = np.array(header["classes"])[y]
     except (KeyError, TypeError, ValueError, IndexError, OSError):
         raise damaged from None
     if ends[0] != 0 or ends[-1] != nonzeros or (np.diff(ends) < 0).any():
@@ -312,7 +360,7 @@ def open_store(path: str | Path, layout: Layout | None = None) -> Data:
         raise DataError(
             f"the store has {own.n_features:,} features, the model {layout.n_features:,}", path
         )
-    return Data(X, reading.as_integers(y) if y.dtype.kind == "f" else y, own, "store")
+    return Data(X, y, own, "store")
 
 
 def _mapped(path: Path, dtype: str, size: int) -> Array:

@@ -14,6 +14,7 @@ NAMES = {
     "sgdqn": "learnt gains on deconditioned covtype (Figures 5 and 6 of paper 004)",
     "scaling": "time per epoch against non-zeros, width and threads",
     "readers": "reading svmlight text, beside scikit-learn's loader",
+    "larger": "training on a store five times larger than the memory allowed",
     "coldstart": "seconds until --help, a first fit cold and warm, a second fit",
 }
 

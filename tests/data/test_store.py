@@ -209,6 +209,30 @@ def test_a_damaged_header_says_so(tmp_path, text):
     assert "damaged" in failure(open_store, tmp_path / "store")
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rows": -1},
+        {"rows": 10**30},
+        {"nonzeros": "x"},
+        {"dtype": "object"},
+        {"dtype": "float16"},
+        {"classes": [1]},
+        {"layout": {}},
+        {"layout": []},
+        {"layout": Layout(10**30)._asdict()},
+        {"layout": Layout(0)._asdict()},
+        {"layout": Layout(50, names=3)._asdict()},
+    ],
+    ids=str,
+)
+def test_a_header_that_makes_no_sense_says_so(tmp_path, change):
+    convert(make_file(tmp_path), tmp_path / "store")
+    path = tmp_path / "store" / "header.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    assert "damaged" in failure(open_store, tmp_path / "store")
+
+
 def test_a_folder_is_not_a_store_and_a_newer_one_says_so(tmp_path):
     assert "no store; make one with `monro data convert`" in failure(open_store, tmp_path)
     convert(make_file(tmp_path), tmp_path / "store")

@@ -1,6 +1,9 @@
 """svmlight and extreme-classification text, against scikit-learn's loader and by definition."""
 
 import gzip
+import os
+import threading
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -192,6 +195,26 @@ def test_the_line_is_right_in_a_later_block_of_a_packed_file(tmp_path):
     path.write_bytes(gzip.compress(b"".join(lines), 1))
     with pytest.raises(DataError, match=r"line 1700001: 'oops' is no feature:value"):
         read(path)
+
+
+def test_a_malformed_line_in_the_middle_of_a_gigabyte(tmp_path):
+    line = b"1 1:2 3:4 # " + b"a long comment " * 12 + b"\n"
+    block = line * 50_000
+    blocks = 10**9 // len(block) + 1
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+
+    def write():
+        with path.open("wb") as pipe, suppress(BrokenPipeError):
+            for k in range(blocks):
+                pipe.write(block if k != blocks // 2 else line * 7 + b"1 1:2 3;4\n" + block)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    with pytest.raises(DataError, match="'3;4' is no feature:value") as caught:
+        read(path)
+    writer.join()
+    assert f"line {blocks // 2 * 50_000 + 8}:" in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# only a comment\n"])

@@ -222,3 +222,16 @@ def test_the_automatic_rate_follows_the_unit_of_the_features(unit):
 
     np.testing.assert_allclose(scaled.learning_rate_ * unit**2, plain.learning_rate_, rtol=1e-9)
     np.testing.assert_allclose(scaled.coef_ * unit, plain.coef_, rtol=1e-6)
+
+
+def test_rows_in_a_file_are_visited_in_runs_and_all_of_them_once():
+    n, near = 40_000, 4
+    order = monro.linear.train.visiting_order(n, np.random.default_rng(0), near)
+    assert sorted(order.tolist()) == list(range(n))
+    # Runs of 4 blocks of 16 rows stay within 64 rows, and begin anywhere.
+    runs = order[: n // 64 * 64 - 640].reshape(-1, 64)
+    assert (runs.max(axis=1) - runs.min(axis=1)).max() == 63
+    assert len(set((runs.min(axis=1) // 64).tolist())) == len(runs)
+    # The blocks of a run come in random order.
+    firsts = (runs[:, 0] - runs.min(axis=1)) // 16
+    assert np.bincount(firsts, minlength=4).min() > 100

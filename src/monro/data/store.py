@@ -26,11 +26,12 @@ import scipy.sparse as sp
 from monro.data import read as reading
 from monro.data.files import is_stdin
 from monro.data.read import Data, Layout
-from monro.data.scan import RowBlock
+from monro.data.scan import LARGEST_COLUMN, RowBlock
 from monro.errors import DataError
 from monro.rows import Array, csr_from_files
 
 VERSION = 1
+_DTYPES = ("float32", "float64")
 _BUCKET_BYTES = 1 << 27
 _MOST_BUCKETS = 500  # files open at once
 _GROWTH = {True: 6.0, False: 1.5}  # from a file's bytes to those of its rows, packed and plain
@@ -345,6 +346,8 @@ def open_store(path: str | Path, layout: Layout | None = None) -> Data:
         rows, nonzeros = int(header["rows"]), int(header["nonzeros"])
         own = Layout(**header["layout"])
         own = own._replace(names=tuple(own.names) if own.names else None)
+        if not 0 < own.n_features <= LARGEST_COLUMN + 1 or header["dtype"] not in _DTYPES:
+            raise damaged
         values = _mapped(path / "values.bin", header["dtype"], nonzeros)
         columns = _mapped(path / "columns.bin", "int32", nonzeros)
         ends = np.array(_mapped(path / "ends.bin", "int64", rows + 1))
@@ -352,7 +355,7 @@ def open_store(path: str | Path, layout: Layout | None = None) -> Data:
         y = reading.as_integers(np.array(_mapped(path / "labels.bin", "float64", rows)))
         if header["classes"] is not None:
             y = np.array(header["classes"])[y]
-    except (KeyError, TypeError, ValueError, IndexError, OSError):
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, OSError):
         raise damaged from None
     if ends[0] != 0 or ends[-1] != nonzeros or (np.diff(ends) < 0).any():
         raise damaged

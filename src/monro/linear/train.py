@@ -19,8 +19,8 @@ from monro.rows import Array, dot, sqnorm
 # to use; sixteen neighbours cost little more than in sequence, and still mix well.
 _BLOCK_ROWS = 16
 _FEWEST_BLOCKS = 512
-# Bytes visited together where the rows lie in a file, shuffled before: random reads are slow.
-_MAPPED_BLOCK = 1 << 20
+# Bytes read together where the rows lie in a file, shuffled before: random reads are slow.
+_MAPPED_BYTES = 1 << 20
 # Non-zeros between two reports of progress, about a second.
 _PART = 1 << 28
 _PATIENCE = 3
@@ -32,25 +32,37 @@ Report = Callable[[int], None]
 # ---------------------------------------------------------------------------- order and evaluation
 
 
-def visiting_order(n: int, rng: np.random.Generator, together: int = _BLOCK_ROWS) -> Array:
+def visiting_order(n: int, rng: np.random.Generator, near: int = 1) -> Array:
     """Return 0…n-1 in random order, by blocks of neighbouring rows where n is large.
+
+    Of these, about `near` that lie near each other follow one another, in random order.
 
     Examples
     --------
     >>> sorted(visiting_order(10_000, np.random.default_rng(0))) == list(range(10_000))
     True
     """
-    size = min(together, n // _FEWEST_BLOCKS)
+    size = min(_BLOCK_ROWS, n // _FEWEST_BLOCKS)
     if size <= 1:
         return rng.permutation(n)
     start = int(rng.integers(size))  # so that the blocks' borders move from epoch to epoch
     n_blocks = (n - start) // size
     order = np.empty(n, np.int64)
-    lay_out_blocks(start + size * rng.permutation(n_blocks), size, order)
+    near = min(near, n_blocks // _FEWEST_BLOCKS)
+    blocks = rng.permutation(n_blocks) if near <= 1 else _nearby_order(n_blocks, near, rng)
+    lay_out_blocks(start + size * blocks, size, order)
     rest = order[size * n_blocks :]
     rest[:start] = np.arange(start)
     rest[start:] = np.arange(start + size * n_blocks, n)
     return order
+
+
+def _nearby_order(n: int, near: int, rng: np.random.Generator) -> Array:
+    """Return 0…n-1 in random order, where `near` that lie near each other stay together."""
+    groups = n // near
+    inside = rng.permuted(np.tile(np.arange(near), (groups, 1)), axis=1)
+    order = near * rng.permutation(groups)[:, None] + inside
+    return np.append(order.ravel(), rng.permutation(np.arange(groups * near, n)))
 
 
 @kernel
@@ -286,11 +298,11 @@ class Trainer:
     ):
         self.tasks = tasks
         self.shuffle = shuffle
-        self.together = _BLOCK_ROWS
+        self.near = 1
         if mapped:
             problem = tasks[0].problem
-            row = _nonzeros(problem, 1) * (problem.examples.rows.data.itemsize + 4)
-            self.together = max(_BLOCK_ROWS, round(_MAPPED_BLOCK / max(1.0, row)))
+            block = _nonzeros(problem, _BLOCK_ROWS) * (problem.examples.rows.data.itemsize + 4)
+            self.near = round(_MAPPED_BYTES / max(1.0, block))
         self.rng = rng
         self.n_jobs = n_jobs
         self.epochs = 0
@@ -308,7 +320,7 @@ class Trainer:
         """Take an epoch, reporting rows as they are done; return its record."""
         begin = time.perf_counter()
         n = self.tasks[0].problem.examples.y.size
-        order = visiting_order(n, self.rng, self.together) if self.shuffle else np.arange(n)
+        order = visiting_order(n, self.rng, self.near) if self.shuffle else np.arange(n)
         if self._pool is not None and len(self.tasks) > 1:
             alone = (repeat(order), repeat(None), repeat(1), repeat(report))
             losses = list(self._pool.map(Task.epoch, self.tasks, *alone))

@@ -26,6 +26,7 @@ from monro.persist import replacing
 from monro.rows import Array
 
 _ESTIMATORS: dict[str, Any] = {"binary": LinearClassifier, "regression": LinearRegressor}
+_COMPILING = "compiling: once, then it is cached on disk …"
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
 
 
@@ -72,8 +73,16 @@ def _say(console: Console, text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
+def _read(console: Console, name: str, **options: Any) -> Data:
+    """Read a file, or the data set of that name; say so if that has to be compiled first."""
+    path = resolve(name)
+    with announce_compilation(lambda: _say(console, _COMPILING)):
+        return read(path, **options)
+
+
 def _print_table(title: str, cells: dict[str, Any]) -> None:
-    table = Table(title=title, title_justify="left", show_header=False)
+    _say(Console(), title)
+    table = Table(show_header=False)
     table.add_column("", style="bold")
     table.add_column("", justify="right")
     for name, value in cells.items():
@@ -141,9 +150,9 @@ def fit(
     if not model.parent.is_dir():
         raise OSError(f"{model}: there is no folder {model.parent}; make it first")
 
-    path = resolve(data_name)
     begin = time.perf_counter()
-    data = read(path, n_features=n_features, target=target or target_of(data_name))
+    target = target or target_of(data_name)
+    data = _read(console, data_name, n_features=n_features, target=target)
     _check_labels(data, task, data_name)
     seconds = time.perf_counter() - begin
     rows, width = data.X.shape
@@ -155,7 +164,7 @@ def fit(
         _say(console, f"{data_name}: {note}")
 
     begin = time.perf_counter()
-    with announce_compilation(lambda: _say(console, "compiling the kernels: once, then cached …")):
+    with announce_compilation(lambda: _say(console, _COMPILING)):
         estimator.fit(data.X, data.y, checkpoint=checkpoint)
     seconds = time.perf_counter() - begin
     estimator._layout = data.layout._asdict()
@@ -229,7 +238,7 @@ def predict(
     if proba and top_k is not None:
         raise ValueError("--proba and --top-k: give one of them")
     estimator, layout = _load(model)
-    X = read(resolve(data_name), layout=layout, labelled=False).X
+    X = _read(Console(stderr=True), data_name, layout=layout, labelled=False).X
     classes = getattr(estimator, "classes_", None)
     if top_k is not None and classes is None:
         raise ValueError(f"{model}: --top-k needs a classifier, this is a regressor")
@@ -323,7 +332,7 @@ def _regressor_metrics(estimator: Any, X: Any, y: Array, name: str) -> dict[str,
 def evaluate(model: Path, data_name: str, *, as_json: bool) -> None:
     """Print metrics of the model on labelled data."""
     estimator, layout = _load(model)
-    data = read(resolve(data_name), layout=layout)
+    data = _read(Console(stderr=True), data_name, layout=layout)
     assert data.y is not None
     measure = _classifier_metrics if hasattr(estimator, "classes_") else _regressor_metrics
     result = {"rows": data.y.size} | measure(estimator, data.X, data.y, data_name)

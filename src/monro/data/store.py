@@ -61,7 +61,7 @@ def convert(
     target: str | None = None,
     report: Report = lambda rows: None,
 ) -> Data:
-    """Convert a file to a store.
+    r"""Convert a file to a store.
 
     Parameters
     ----------
@@ -82,6 +82,14 @@ def convert(
     -------
     Data
         The store, opened.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "rows.svm").write_text("1 1:0.5 3:2\n-1 2:1\n")
+    ...     convert(f"{folder}/rows.svm", f"{folder}/rows.store").X.shape
+    (2, 3)
     """
     if reading.is_table(source):
         data = reading.read(source, target=target)

@@ -370,6 +370,16 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         path : str or Path
             The file; an old one is replaced.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from monro import LinearRegressor, load
+        >>> model = LinearRegressor(random_state=0).fit([[0.0], [1.0], [2.0]], [1.0, 2.0, 3.0])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(f"{folder}/line.monro")
+        ...     load(f"{folder}/line.monro").n_features_in_
+        1
         """
         persist.save(self, path)
 

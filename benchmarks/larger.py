@@ -21,7 +21,7 @@ from benchmarks.datasets import zipf_rows
 from benchmarks.harness import markdown
 from monro.data.read import Data
 from monro.data.store import write_store
-from monro.rows import row_parts
+from monro.mapped import row_parts
 
 WIDTH = 47_000
 ALPHA = 1e-6
@@ -32,7 +32,7 @@ import json, resource, sys, time
 import numpy as np
 from monro import LinearClassifier
 from monro.data.store import open_store
-from monro.rows import csr_from_files
+from monro.mapped import csr_from_files
 folder, in_memory = sys.argv[1], sys.argv[2] == "memory"
 data = open_store(folder)
 X = data.X

@@ -140,6 +140,10 @@ def test_settings_reach_the_estimator(folder, tmp_path):
         (["--set", "xyz=1"], "there is no parameter 'xyz'; choose from alpha, class_weight"),
         (["--set", "alpha"], "--set alpha: write name=value"),
         (["--set", "alpha=x"], "alpha='x': give a finite number >= 0"),
+        (["--set", "early_stopping=maybe"], "early_stopping='maybe': choose True or False"),
+        (["--set", "verbose=x"], "verbose='x': give a whole number"),
+        (["--set", "class_weight=x"], "class_weight='x': choose one of 'balanced'"),
+        (["--jobs", "0"], "n_jobs=0: give a number of threads, or -1 for all cores"),
         (["--solver", "asdg"], "solver='asdg': choose one of"),
         (["--loss", "logg"], "did you mean 'log'?"),
         (["--task", "regression", "--loss", "hinge"], "loss='hinge': choose one of 'squared'"),
@@ -164,6 +168,53 @@ def test_one_class_only(tmp_path):
     path = tmp_path / "data.svm"
     path.write_text("1 1:1\n1 2:1\n")
     assert "y holds one class only (1)" in failure("fit", path, tmp_path / "model")
+
+
+def test_nothing_is_written_over_what_is_read_or_is_no_model(folder, tmp_path):
+    data = tmp_path / "rows.svm"
+    data.write_bytes((folder / "binary.train").read_bytes())
+    before = data.read_bytes()
+    assert "this is what is to be read" in failure("fit", data, data)
+    assert "exists, and is no model" in failure("fit", folder / "binary.train", data)
+    for out in (data, folder / "binary.monro"):
+        text = failure("predict", folder / "binary.monro", data, "--out", out)
+        assert "this is what is to be read" in text
+    assert "this is a folder" in failure("fit", data, tmp_path)
+    assert data.read_bytes() == before
+
+
+def test_a_model_saved_from_python_reads_rows_by_their_own_numbers(folder, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    monro.LinearClassifier(random_state=0).fit(X, X[:, 1] > 0).save(tmp_path / "model")
+    (tmp_path / "rows.svm").write_text("0 0:1 1:5\n0 0:1 1:-5\n")
+    result = invoke("predict", tmp_path / "model", tmp_path / "rows.svm")
+    assert result.stdout.split() == ["True", "False"]
+    assert "features are numbered from 0" in result.stderr
+    (tmp_path / "rows.csv").write_text("a,b,c\n1,5,1\n1,-5,1\n")
+    assert output("predict", tmp_path / "model", tmp_path / "rows.csv").split() == ["True", "False"]
+
+
+def test_an_interrupted_command_says_how_to_go_on(folder, tmp_path):
+    many = tmp_path / "many.svm"
+    many.write_text((folder / "binary.train").read_text() * 100)
+    checkpoint = tmp_path / "checkpoint"
+    command = [sys.executable, "-m", "monro", "fit", many, tmp_path / "model", "--solver", "asgd"]
+    command += ["--set", "max_epochs=100000", "--quiet", "--checkpoint", checkpoint]
+    process = subprocess.Popen([str(part) for part in command], stderr=subprocess.PIPE, text=True)
+    while not checkpoint.exists() and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, text = process.communicate()
+    assert process.returncode == 130
+    assert "run the same command to go on" in text
+    assert "Traceback" not in text
+
+
+def test_a_fit_whose_progress_nobody_reads_goes_on(folder, tmp_path):
+    command = f"{sys.executable} -m monro fit {folder}/binary.train {tmp_path}/model 2>&1 | head -1"
+    subprocess.run(command, shell=True, capture_output=True)
+    assert monro.load(tmp_path / "model").n_iter_ == 10
 
 
 def test_the_folder_of_the_model_must_exist(folder, tmp_path):

@@ -1,9 +1,12 @@
 """Model files: what is saved is what is loaded, and nothing else passes for a model."""
 
+import copy
 import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -150,13 +153,34 @@ def test_there_are_golden_files_of_this_version():
     assert list(GOLDEN.glob(f"v{persist.VERSION}-*.monro"))
 
 
+def test_numbers_of_every_byte_order(tmp_path):
+    X, y = make_data()
+    model = LinearClassifier(random_state=0).fit(X, y.astype(">i8"))
+    assert monro.load(saved(model, tmp_path)).predict(X).tolist() == model.predict(X).tolist()
+
+
+def test_parameters_of_every_kind_of_number(tmp_path):
+    X, y = make_data()
+    model = LinearClassifier(alpha=Fraction(1, 1000), max_epochs=np.int64(3)).fit(X, y)
+    same = monro.load(saved(model, tmp_path))
+    assert (same.alpha, same.max_epochs) == (0.001, 3)
+
+
+def test_a_copy_does_not_train_along():
+    X, y = make_data()
+    model = LinearClassifier(solver="asgd", random_state=0).fit(X, y)
+    other, witness = copy.copy(model), copy.deepcopy(model)
+    other.partial_fit(X, y)
+    assert_same_bits(model.partial_fit(X, y), witness.partial_fit(X, y))
+
+
 # --------------------------------------------------------------------------------------- bad files
 
 
 @pytest.fixture
 def model_file(tmp_path):
     X, y = make_data()
-    return saved(LinearClassifier(random_state=0).fit(X, y), tmp_path)
+    return saved(LinearClassifier(solver="sgd", random_state=0).fit(X, y), tmp_path)
 
 
 def failure(path):
@@ -237,6 +261,7 @@ def test_an_unknown_estimator_asks_for_a_newer_monro(tmp_path):
         {"coef_": np.full((1, 5), np.nan)},
         {"intercept_": np.zeros(2)},
         {"classes_": np.arange(3)},
+        {"states.0.r": np.zeros(1)},
     ],
 )
 def test_arrays_that_do_not_belong_together_are_refused(model_file, change):
@@ -277,6 +302,43 @@ except OSError as error:
     assert "is the disk full?" in result.stdout
     assert model_file.read_bytes() == before
     assert os.listdir(model_file.parent) == [model_file.name]
+
+
+def test_links_pipes_and_permissions(tmp_path, model_file):
+    X, y = make_data()
+    model = LinearClassifier(random_state=1).fit(X, y)
+    assert model_file.stat().st_mode & 0o777 == 0o666 & ~os.umask(os.umask(0o022))
+    model_file.chmod(0o640)
+    link = tmp_path / "link"
+    link.symlink_to(model_file)
+    model.save(link)
+    assert link.is_symlink()
+    assert_same_bits(monro.load(model_file), model)
+    assert model_file.stat().st_mode & 0o777 == 0o640
+    with persist.replacing("/dev/null") as path:
+        assert str(path) == "/dev/null"
+    assert Path("/dev/null").is_char_device()
+
+
+def test_threads_that_save_to_one_path(tmp_path):
+    X, y = make_data()
+    models = [LinearClassifier(random_state=k).fit(X, y) for k in range(4)]
+    path = tmp_path / "model"
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda k: models[k % 4].save(path), range(40)))
+    assert monro.load(path).random_state in range(4)
+    assert os.listdir(tmp_path) == ["model"]
+
+
+def test_files_left_by_a_killed_process_are_removed_in_time(model_file):
+    old, new = (model_file.with_name(f".{model_file.name}.{k}.partial") for k in ("a", "b"))
+    old.touch()
+    new.touch()
+    os.utime(old, (0, 0))
+    X, y = make_data()
+    LinearClassifier(random_state=0).fit(X, y).save(model_file)
+    assert not old.exists()
+    assert new.exists()
 
 
 def test_a_failing_write_leaves_the_old_file_whole(model_file, monkeypatch):

@@ -66,7 +66,9 @@ class _CacheFiles(IndexDataCacheFile):  # type: ignore[misc]
 
     def save(self, key: Any, data: Any) -> None:
         self._save_data(self._name(key), data)
-        for path in Path(self._cache_path).glob(f"{self._base}.*.nb[ic]"):
+        function, _, line_and_python = self._base.rpartition("-")
+        python = line_and_python.partition(".")[2]
+        for path in Path(self._cache_path).glob(f"{function}-*.{python}.*nb[ic]"):
             if f".{self._stamp}." not in path.name:
                 path.unlink(missing_ok=True)  # of sources that are no more
 

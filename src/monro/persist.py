@@ -4,9 +4,12 @@ A file is written beside its target and renamed over it once it is whole and on 
 killed, or runs out of disk, leaves the old file as it was.
 """
 
+import glob
 import hashlib
 import json
 import os
+import secrets
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -19,6 +22,7 @@ from monro.errors import ModelFileError
 
 VERSION = 1
 _LONGEST_HEADER = 1 << 30
+_PARTIAL = ".partial"
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -42,37 +46,49 @@ class Contents(NamedTuple):
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
     """Give the path of a temporary file, which replaces `path` if the block ends well."""
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    target = Path(path).resolve()  # a link stays one
+    if target.is_dir():
+        raise OSError(f"{path}: this is a folder; give the name of a file")
+    if target.exists() and not target.is_file():  # a pipe or a device is written to
+        yield target
+        return
+    _remove_leftovers(target)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_PARTIAL}")
+    try:
+        temporary.touch()
+    except OSError as error:
+        reason = (error.strerror or "").lower()
+        raise OSError(
+            f"{path}: cannot be written ({reason}); choose a folder that exists and is yours"
+        ) from None
+    mode = (target if target.exists() else temporary).stat().st_mode
     try:
         yield temporary
-        temporary.chmod(_mode(target))
-        with open(temporary, "rb") as file:
-            os.fsync(file.fileno())
+        temporary.chmod(mode)
+        sync(temporary)
         os.replace(temporary, target)
-        _sync_folder(target.parent)
+        with suppress(OSError):  # not every system can
+            sync(target.parent)
     finally:
         with suppress(FileNotFoundError):
             temporary.unlink()
 
 
-def _mode(target: Path) -> int:
-    """Return the permissions of the file to be replaced; of any new file, where there is none."""
-    with suppress(FileNotFoundError):
-        return target.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
+def _remove_leftovers(target: Path) -> None:
+    """Remove temporary files of processes killed an hour ago or earlier."""
+    for path in target.parent.glob(f".{glob.escape(target.name)}.*{_PARTIAL}"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > 3600:
+                path.unlink()
 
 
-def _sync_folder(folder: Path) -> None:
-    """Bring a rename onto the disk, where the system can."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+def sync(path: Path) -> None:
+    """Bring a file, or a folder's list of files, onto the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _digest(arrays: Mapping[str, Array], text: str) -> str:
@@ -83,13 +99,18 @@ def _digest(arrays: Mapping[str, Array], text: str) -> str:
     return digest.hexdigest()
 
 
+def _native(array: Array) -> Array:
+    """Return an array as safetensors gives it back."""
+    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+
+
 def write(path: str | Path, kind: str, contents: Contents) -> None:
     """Write a file of that kind ("model" or "checkpoint"), wholly or not at all."""
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
     text = json.dumps(contents.about, allow_nan=True)
-    arrays = {name: np.ascontiguousarray(array) for name, array in contents.arrays.items()}
+    arrays = {name: _native(array) for name, array in contents.arrays.items()}
     header = {
         "monro": kind,
         "version": str(VERSION),
@@ -100,7 +121,8 @@ def write(path: str | Path, kind: str, contents: Contents) -> None:
         try:
             save_file(arrays, temporary, header)
         except SafetensorError as error:
-            raise OSError(f"{path}: cannot be written ({error}); is the disk full?") from None
+            reason = str(error).partition(" at path")[0]
+            raise OSError(f"{path}: cannot be written ({reason}); is the disk full?") from None
 
 
 def read(path: str | Path, kind: str) -> Contents:

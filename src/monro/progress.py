@@ -4,6 +4,31 @@ from types import TracebackType
 from typing import Any, Self
 
 
+def patient_console(**options: Any) -> Any:
+    """Return a Rich console that falls silent when nobody reads it, where Rich would exit."""
+    from rich.console import Console
+
+    class Patient(Console):
+        def on_broken_pipe(self) -> None:
+            self.quiet = True
+
+    return Patient(**options)
+
+
+def _short(number: float) -> str:
+    """Return a number of three digits.
+
+    Examples
+    --------
+    >>> [_short(number) for number in (5.0, 1234.0, 45_678_000.0)]
+    ['5', '1.23k', '45.7M']
+    """
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.3g}{letter}"
+    return f"{number:.3g}"
+
+
 class Progress:
     """Shows epochs as they end.
 
@@ -25,22 +50,22 @@ class Progress:
         self.epochs = epochs
         self.rows = rows
         self._bar: Any = None
+        self._seconds = 0.0
 
     def __enter__(self) -> Self:
         if not self.enabled:
             return self
-        from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
-        self._console = Console(stderr=True)
+        self._console = patient_console(stderr=True)
         if self._console.is_terminal:
             self._bar = Bar(
                 TextColumn("{task.description}"),
-                BarColumn(),
+                BarColumn(bar_width=12),
                 MofNCompleteColumn(),
-                TextColumn("{task.fields[note]}"),
                 TimeRemainingColumn(),
+                TextColumn("{task.fields[note]}"),
                 console=self._console,
             )
             self._bar.start()
@@ -72,12 +97,13 @@ class Progress:
         """Show the end of an epoch."""
         if not self.enabled:
             return
-        speed = record["epoch"] * self.rows / max(record["seconds"], 1e-9)
+        speed = self.rows / max(record["seconds"] - self._seconds, 1e-9)
+        self._seconds = record["seconds"]
         note = f"loss {record['loss']:.5g}"
-        for name in ("objective", "validation_loss"):
+        for name, short in (("objective", "objective"), ("validation_loss", "validation")):
             if name in record:
-                note += f"  {name.replace('_', ' ')} {record[name]:.5g}"
-        note += f"  {speed:,.0f} rows/s"
+                note += f"  {short} {record[name]:.5g}"
+        note += f"  {_short(speed)} rows/s"
         if self._bar is not None:
             self._bar.update(self._task, completed=record["epoch"], note=note)
         else:

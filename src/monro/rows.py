@@ -5,7 +5,6 @@ row *is* (one more constant coordinate; the mean subtracted) without touching th
 be longer than a data row is wide: the wrappers keep their own coordinates behind it.
 """
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -291,51 +290,6 @@ class Centered(NamedTuple):
         prefetch_weights(self.rows, i, w)
 
 
-def is_mapped(X: Any) -> bool:
-    """Tell whether a CSR matrix lies in a file, mapped into memory."""
-    return sp.issparse(X) and isinstance(X.data, np.memmap)
-
-
-def row_range(X: Any, start: int, stop: int) -> Any:
-    """Return the rows from `start` to `stop` of a CSR matrix, without copying them."""
-    first, last = X.indptr[start], X.indptr[stop]
-    pointers = X.indptr[start : stop + 1] - first
-    return csr_from_files(X.data[first:last], X.indices[first:last], pointers, X.shape[1])
-
-
-def row_parts(X: Any, nonzeros: int = 1 << 26) -> Iterator[Any]:
-    """Yield the rows of a CSR matrix in parts of about that many non-zeros."""
-    start = 0
-    while start < X.shape[0]:
-        bound = X.indptr[start] + nonzeros
-        stop = max(start + 1, int(np.searchsorted(X.indptr, bound, side="right")) - 1)
-        yield row_range(X, start, stop)
-        start = stop
-
-
-def _pointer_type(nonzeros: int) -> Any:
-    # Of the indices' type, where that is wide enough: SciPy converts both to the wider of the two.
-    return np.int32 if nonzeros <= np.iinfo(np.int32).max else np.int64
-
-
-def csr_from_files(data: Array, indices: Array, indptr: Array, width: int) -> Any:
-    """Make a CSR matrix of arrays that lie in files, without reading them."""
-    X = sp.csr_matrix((indptr.size - 1, width), dtype=data.dtype)
-    # The constructor would copy, or widen the indices.
-    X.data, X.indices, X.indptr = data, indices, indptr.astype(_pointer_type(indices.size))
-    return X
-
-
-@kernel
-def first_disorder(indices: Array, indptr: Array) -> int:
-    """Return the first row whose columns do not increase; -1 where there is none."""
-    for i in range(indptr.size - 1):
-        for k in range(indptr[i] + _ONE, indptr[i + 1]):
-            if indices[k] <= indices[k - _ONE]:
-                return i
-    return -1
-
-
 def _read_only(array: Array, dtype: Any) -> Array:
     # A read-only array is another type to Numba: were some writeable, each kernel would be
     # compiled twice.
@@ -365,3 +319,16 @@ def as_sparse(data: Array, indices: Array, indptr: Array, width: int) -> Sparse:
     """Wrap the arrays of a CSR matrix of that width."""
     kind = WideSparse if width > WIDE else Sparse
     return kind(data, _read_only(indices, np.uint32), indptr)
+
+
+@kernel
+def survey(indices: Array, indptr: Array) -> tuple[int, int]:
+    """Return the largest index, and the first row whose indices do not increase, or -1."""
+    largest = indices.dtype.type(0)
+    disorder = -1
+    for i in range(indptr.size - 1):
+        for k in range(indptr[i], indptr[i + 1]):
+            largest = max(largest, indices[k])
+            if k > indptr[i] and indices[k] <= indices[k - _ONE] and disorder < 0:
+                disorder = i
+    return largest, disorder

@@ -64,6 +64,8 @@ def test_any_digits_and_exponent_round_as_python_does(digits, exponent, point, l
         "1e-2",
         "0e99999999",
         "1" + "0" * 300,
+        "0." + "0" * 100_000 + "1e100050",
+        "1" + "0" * 100_030 + "e-100020",
         "0." + "0" * 300 + "1",
     ],
 )

@@ -75,6 +75,14 @@ def test_damage_is_noticed(tmp_path, pack):
         joined(path)
 
 
+def test_a_few_bytes_that_stand_for_many_come_in_blocks(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(compress_zstandard(b"1 1:1\n" * 10_000_000))
+    sizes = [len(block) for block, _ in line_blocks(path)]
+    assert sum(sizes) == 60_000_000
+    assert max(sizes) < 48 << 20
+
+
 @packings
 def test_standard_input(monkeypatch, pack):
     stdin = io.TextIOWrapper(io.BytesIO(pack(TEXT)))

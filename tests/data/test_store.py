@@ -253,5 +253,52 @@ def test_columns_outside_the_store_are_found_before_a_kernel_follows_them(tmp_pa
 
 def test_a_store_that_does_not_fit_the_model(tmp_path):
     convert(make_file(tmp_path), tmp_path / "store")
-    text = failure(open_store, tmp_path / "store", Layout(49, 1))
-    assert "the store has 50 features, the model 49" in text
+    for layout, what in (
+        (Layout(49, 1), "the store has 50 features, not 49"),
+        (Layout(50, 0), "features are numbered from 1, the model's are not"),
+        (Layout(50, 1, ("a",) * 50), "columns are not those the model was fitted on"),
+    ):
+        assert what in failure(open_store, tmp_path / "store", layout)
+    assert "not 51" in failure(read, tmp_path / "store", n_features=51)
+
+
+def test_the_first_feature_can_be_told(tmp_path):
+    path = tmp_path / "data.svm"
+    path.write_text("1 1:5\n0 2:6\n")
+    kept = convert(path, tmp_path / "store", first_feature=0)
+    assert sorted(kept.X.toarray().tolist()) == [[0, 0, 6], [0, 5, 0]]
+    path.write_text("1 0:5\n")
+    assert "numbered 0, below 1" in failure(convert, path, tmp_path / "other", first_feature=1)
+
+
+def test_notes_say_what_was_decided(tmp_path):
+    path = tmp_path / "data.txt"
+    path.write_text("2 4 2\n1 0:1\n 1:3\n")
+    assert convert(path, tmp_path / "store").notes == (
+        "features are numbered from 0",
+        "1 rows without a label were left out",
+    )
+
+
+def test_values_beyond_the_precision_are_refused(tmp_path):
+    path = tmp_path / "data.svm"
+    path.write_text("1 1:1e39\n")
+    with pytest.raises(ValueError, match=r"dtype='float32': the value 1e\+39 is beyond its range"):
+        convert(path, tmp_path / "store")
+    assert convert(path, tmp_path / "store", dtype="float64").X.max() == 1e39
+    with pytest.raises(ValueError, match="dtype='float16': choose"):
+        convert(path, tmp_path / "other", dtype="float16")
+
+
+@pytest.mark.parametrize("parts", [["ab", [0, 1]], [[0, 1], "ab"], ["ab", "ab"]])
+def test_words_and_numbers_do_not_mix(tmp_path, parts):
+    X = np.eye(2)
+    with pytest.raises(ValueError, match="give labels as numbers, or all rows in one part"):
+        write_store(((X, list(y)) for y in parts), tmp_path / "store")
+
+
+def test_labels_that_a_store_cannot_hold(tmp_path):
+    with pytest.raises(ValueError, match="below 2⁵³"):
+        write_store([(np.eye(2), [0, 2**53 + 1])], tmp_path / "store")
+    with pytest.raises(DataError, match="3,000,000,000 features are too many"):
+        convert(make_file(tmp_path), tmp_path / "store", n_features=3_000_000_000)

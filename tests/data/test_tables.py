@@ -96,11 +96,35 @@ def test_parquet_of_both_precisions(tmp_path):
         ("label\n1\n", "no column besides the labels"),
         ("a,label\n", "the table has no rows"),
         ("", "the file is empty"),
+        ("a,label\n1,0\n\n\nx,1\n", "line 5: column 'a': 'x' is no number"),
+        ("a,label\n1,u\n2,\n3,v\n", "line 3: column 'label': the label is missing"),
         (b"a,label\n1,0\n2,\xff\n", "line 3: the text is not UTF-8; convert it"),
     ],
 )
 def test_bad_tables(tmp_path, text, what):
     assert what in failure(write(tmp_path, text))
+
+
+def test_a_model_without_names_takes_columns_by_their_order(tmp_path):
+    path = write(tmp_path, "p,q,label\n1,2,0\n")
+    data = read(path, layout=Layout(2, 1), labelled=False)
+    np.testing.assert_array_equal(data.X, [[1, 2]])
+    assert "has 2 columns of features, the model 3" in failure(path, layout=Layout(3, 1))
+    path = write(tmp_path, "p,q\n1,2\n")
+    np.testing.assert_array_equal(read(path, layout=Layout(2, 1), labelled=False).X, [[1, 2]])
+
+
+def test_a_byte_order_mark_and_blank_lines_in_front(tmp_path):
+    data = read(write(tmp_path, b"\xef\xbb\xbf\n1\t2\n3\t4\n", "data.tsv"), target="f0")
+    assert data.y.tolist() == [1, 3]
+
+
+def test_options_that_are_not_for_tables(tmp_path):
+    path = write(tmp_path, "a,label\n1,0\n")
+    assert "a table's columns are its features" in failure(path, n_features=7)
+    rows = write(tmp_path, "1 1:2\n", "rows.svm")
+    assert "no table with a column to choose" in failure(rows, target="a")
+    assert "this looks like a table" in failure(write(tmp_path, "a,b,label\n1,2,0\n", "rows.txt"))
 
 
 def test_a_target_that_is_not_there(tmp_path):

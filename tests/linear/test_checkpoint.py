@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from monro import LinearClassifier, LinearRegressor
+from monro.data.store import write_store
 from monro.errors import CheckpointError
 from tests.linear.helpers import SOLVERS, assert_same_bits, make_data
 
@@ -144,13 +145,35 @@ def test_the_checkpoint_of_other_data_is_refused(tmp_path, what):
         kind(random_state=0).fit(other, targets, checkpoint=path)
 
 
+def test_the_checkpoint_of_the_same_rows_in_a_file_is_refused(tmp_path):
+    """There no columns are left out, and other rows held out: the states have other shapes."""
+    X, y = make_data()
+    X = sp.csr_matrix(X)
+    wide = sp.csr_matrix((X.data, X.indices * 30_000, X.indptr), shape=(300, 150_000))
+    kept = write_store([(wide, y)], tmp_path / "store", dtype="float64")
+    in_memory = sp.csr_matrix(kept.X.toarray())
+    path = tmp_path / "checkpoint"
+    LinearClassifier(solver="sgd", random_state=0).fit(in_memory, kept.y, checkpoint=path)
+    with pytest.raises(CheckpointError, match="belongs to another fit"):
+        LinearClassifier(solver="sgd", random_state=0).fit(kept.X, kept.y, checkpoint=path)
+
+
 def test_a_damaged_checkpoint_says_so(tmp_path):
     X, y = make_data()
     path = tmp_path / "checkpoint"
     LinearClassifier(random_state=0).fit(X, y, checkpoint=path)
     path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(CheckpointError, match=r"cut short.*delete it to begin anew"):
+    with pytest.raises(CheckpointError, match=r"cut short.*; for a checkpoint, delete it"):
         LinearClassifier(random_state=0).fit(X, y, checkpoint=path)
+
+
+def test_a_file_that_is_no_checkpoint_is_left_alone(tmp_path):
+    X, y = make_data()
+    path = tmp_path / "rows.svm"
+    path.write_text("1 1:1\n")
+    with pytest.raises(CheckpointError, match=r"no monro model; for a checkpoint, give another"):
+        LinearClassifier().fit(X, y, checkpoint=path)
+    assert path.read_text() == "1 1:1\n"
 
 
 def test_not_with_a_warm_start(tmp_path):

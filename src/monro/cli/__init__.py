@@ -42,7 +42,14 @@ DataArgument = Annotated[
     str, typer.Argument(metavar="DATA", help="A file, a store, a data set's name, or - (stdin).")
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The model file.")]
+SetName = Annotated[
+    str, typer.Argument(metavar="NAME", help="A name that `monro data list` shows.")
+]
 Target = Annotated[str | None, typer.Option(help="The column of labels, in a CSV or Parquet file.")]
+FirstFeature = Annotated[
+    int | None,
+    typer.Option(min=0, max=1, help="The number of the first feature, in svmlight files."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
@@ -100,9 +107,10 @@ def fit(
         int | None,
         typer.Option(min=1, help="How many features there are, if DATA may lack the last."),
     ] = None,
+    first_feature: FirstFeature = None,
     target: Target = None,
     jobs: Annotated[int, typer.Option(help="Threads; -1 for all cores.")] = 1,
-    seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0,
     json: Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
@@ -118,6 +126,7 @@ def fit(
         set_ or [],
         checkpoint=checkpoint,
         n_features=features,
+        first_feature=first_feature,
         target=target,
         as_json=json,
         quiet=quiet,
@@ -142,11 +151,11 @@ def predict(
 
 
 @app.command()
-def evaluate(model: Model, data: DataArgument, json: Json = False) -> None:
+def evaluate(model: Model, data: DataArgument, target: Target = None, json: Json = False) -> None:
     """Measure how well MODEL predicts the labels of DATA."""
     from monro.cli.models import evaluate as run
 
-    run(model, data, as_json=json)
+    run(model, data, target=target, as_json=json)
 
 
 @app.command(name="compile")
@@ -170,7 +179,7 @@ def list_(json: Json = False) -> None:
 
 
 @data_app.command()
-def info(name: Annotated[str, typer.Argument(metavar="NAME")], json: Json = False) -> None:
+def info(name: SetName, json: Json = False) -> None:
     """Tell what a data set is: size, origin, licence, files, checksums."""
     from monro.cli.data import info as run
 
@@ -178,7 +187,7 @@ def info(name: Annotated[str, typer.Argument(metavar="NAME")], json: Json = Fals
 
 
 @data_app.command()
-def fetch(name: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
+def fetch(name: SetName) -> None:
     """Bring a data set to this machine and check it."""
     from monro.cli.data import fetch as run
 
@@ -190,16 +199,25 @@ def convert(
     data: DataArgument,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to make.")],
     dtype: Annotated[Precision, typer.Option(help="How to keep the values.")] = Precision.float32,
-    seed: Annotated[int, typer.Option(help="Seed of the shuffle.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the shuffle.")] = 0,
     features: Annotated[
         int | None, typer.Option(min=1, help="How many features there are.")
     ] = None,
+    first_feature: FirstFeature = None,
     target: Target = None,
 ) -> None:
     """Convert DATA to a store: shuffled once, trained on where it lies, larger than memory."""
     from monro.cli.data import convert as run
 
-    run(data, out, dtype=dtype.value, seed=seed, n_features=features, target=target)
+    run(
+        data,
+        out,
+        dtype=dtype.value,
+        seed=seed,
+        n_features=features,
+        first_feature=first_feature,
+        target=target,
+    )
 
 
 def main() -> None:
@@ -208,10 +226,9 @@ def main() -> None:
 
     try:
         app()
-    except KeyboardInterrupt:
-        typer.secho("monro: interrupted", fg="red", err=True)
-        sys.exit(130)
     except (MonroError, ValueError, OSError, ArithmeticError, MemoryError) as error:
         text = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, OSError) and error.filename and error.strerror:
+            text = f"{error.filename}: {error.strerror.lower()}"
         typer.secho(f"monro: {text}", fg="red", err=True)
         sys.exit(1)

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from monro.data import registry
 from monro.data.registry import DataSet, File
+from monro.errors import DataError
 
 
 def _state(data_set: DataSet) -> str:
@@ -38,7 +39,9 @@ def list_sets(*, as_json: bool) -> None:
     table = Table()
     for heading in ("name", "rows", "features", "classes", "format", "state"):
         table.add_column(
-            heading, justify="right" if heading in ("rows", "features", "classes") else "left"
+            heading,
+            justify="right" if heading in ("rows", "features", "classes") else "left",
+            no_wrap=heading == "name",
         )
     for name, data_set in sets.items():
         sizes = (data_set.features, data_set.classes)
@@ -90,12 +93,21 @@ def fetch(name: str) -> None:
 
 
 def convert(
-    data: str, out: Path, *, dtype: str, seed: int, n_features: int | None, target: str | None
+    data: str,
+    out: Path,
+    *,
+    dtype: str,
+    seed: int,
+    n_features: int | None,
+    first_feature: int | None,
+    target: str | None,
 ) -> None:
     """Convert a file to a store, showing the rows as they come."""
     from monro.data.store import convert as run
 
     source = registry.resolve(data)
+    if Path(source).is_dir():
+        raise DataError("it is a folder, perhaps a store already", source, cure="give a file")
     console = Console(stderr=True)
     columns: tuple[Any, ...] = (
         SpinnerColumn(),
@@ -111,9 +123,12 @@ def convert(
             dtype=dtype,
             seed=seed,
             n_features=n_features,
+            first_feature=first_feature,
             target=target or registry.target_of(data),
             report=lambda rows: progress.advance(task, rows),
         )
+    for note in store.notes:
+        console.print(f"{data}: {note}", markup=False, highlight=False, soft_wrap=True)
     rows, width = store.X.shape
     seconds = time.perf_counter() - begin
     Console().print(

@@ -17,12 +17,14 @@ from sklearn import metrics
 
 import monro
 from monro._jit import announce_compilation
-from monro.data.read import Data, Layout, read
+from monro.data.read import Data, Layout, is_table, read
 from monro.data.registry import resolve, target_of
-from monro.errors import DataError
+from monro.errors import DataError, ModelFileError
+from monro.linear import _checks
 from monro.linear.classifier import LinearClassifier
 from monro.linear.regressor import LinearRegressor
 from monro.persist import replacing
+from monro.progress import patient_console
 from monro.rows import Array
 
 _ESTIMATORS: dict[str, Any] = {"binary": LinearClassifier, "regression": LinearRegressor}
@@ -81,13 +83,14 @@ def _read(console: Console, name: str, **options: Any) -> Data:
 
 
 def _print_table(title: str, cells: dict[str, Any]) -> None:
-    _say(Console(), title)
+    console = patient_console()
+    _say(console, title)
     table = Table(show_header=False)
     table.add_column("", style="bold")
     table.add_column("", justify="right")
     for name, value in cells.items():
         table.add_row(name.replace("_", " "), _text(value))
-    Console().print(table)
+    console.print(table)
 
 
 def _text(value: Any) -> str:
@@ -108,13 +111,36 @@ def _print_result(title: str, result: dict[str, Any], as_json: bool) -> None:
         _print_table(title, result)
 
 
-def _load(model: Path) -> tuple[Any, Layout]:
+def _load(model: Path, console: Console, data_name: str, **options: Any) -> tuple[Any, Data]:
+    """Return a model, and data read as its training data was."""
     estimator = monro.load(model)
     layout = getattr(estimator, "_layout", None)
-    if layout is None:  # saved from Python: nothing is known but the width
-        return estimator, Layout(estimator.n_features_in_, 1)
-    names = layout.get("names")
-    return estimator, Layout(**layout | {"names": tuple(names) if names else None})
+    if layout is not None:
+        names = tuple(layout["names"]) if layout["names"] else None
+        return estimator, _read(
+            console, data_name, layout=Layout(**layout | {"names": names}), **options
+        )
+    # Saved from Python: little is known of the columns.
+    path = resolve(data_name)
+    if is_table(path) or Path(path).is_dir():
+        names = getattr(estimator, "feature_names_in_", None)
+        named = Layout(estimator.n_features_in_, 0, None if names is None else tuple(names))
+        return estimator, _read(console, data_name, layout=named, **options)
+    data = _read(console, data_name, n_features=estimator.n_features_in_, **options)
+    for note in data.notes:
+        _say(console, f"{data_name}: {note}")
+    return estimator, data
+
+
+def _check_output(out: Path, *inputs: str | Path) -> None:
+    """Raise if what is to be written would destroy what is to be read."""
+    for name in inputs:
+        if Path(name).exists() and out.exists() and out.samefile(name):
+            raise ValueError(f"{out}: this is what is to be read; give another name to write to")
+    if out.is_dir():
+        raise ValueError(f"{out}: this is a folder; give the name of a file")
+    if not out.parent.is_dir():
+        raise ValueError(f"{out}: there is no folder {out.parent}; make it first")
 
 
 # -------------------------------------------------------------------------------------------- fit
@@ -138,21 +164,32 @@ def fit(
     *,
     checkpoint: Path | None,
     n_features: int | None,
+    first_feature: int | None,
     target: str | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
     """Fit and save; say what was done."""
-    console = Console(stderr=True, quiet=quiet)
+    console = patient_console(stderr=True, quiet=quiet)
     kind = _ESTIMATORS[task]
     parameters |= parse_settings(settings, sorted(kind().get_params()))
     estimator = kind(**parameters | {"verbose": parameters.get("verbose", 0 if quiet else 1)})
-    if not model.parent.is_dir():
-        raise OSError(f"{model}: there is no folder {model.parent}; make it first")
+    _checks.parameters(estimator, kind._losses)
+    _check_output(model, data_name, *([checkpoint] if checkpoint else []))
+    if model.is_file() and model.stat().st_size:
+        try:
+            monro.load(model)
+        except ModelFileError as error:
+            if "no monro" in str(error):
+                raise ValueError(
+                    f"{model}: this file exists, and is no model; give another name, or remove it"
+                ) from None
 
     begin = time.perf_counter()
     target = target or target_of(data_name)
-    data = _read(console, data_name, n_features=n_features, target=target)
+    data = _read(
+        console, data_name, n_features=n_features, first_feature=first_feature, target=target
+    )
     _check_labels(data, task, data_name)
     seconds = time.perf_counter() - begin
     rows, width = data.X.shape
@@ -164,8 +201,21 @@ def fit(
         _say(console, f"{data_name}: {note}")
 
     begin = time.perf_counter()
-    with announce_compilation(lambda: _say(console, _COMPILING)):
-        estimator.fit(data.X, data.y, checkpoint=checkpoint)
+    try:
+        with announce_compilation(lambda: _say(console, _COMPILING)):
+            estimator.fit(data.X, data.y, checkpoint=checkpoint)
+    except KeyboardInterrupt:
+        kept = checkpoint is not None and checkpoint.exists()
+        after = ": run the same command to go on" if kept else ", nothing is saved"
+        _say(
+            patient_console(stderr=True),
+            f"monro: interrupted after {len(estimator.history_)} epochs{after}",
+        )
+        raise
+    except ValueError as error:
+        if str(error).startswith(("y ", "y:", "X ", "X:")):  # say whose
+            raise DataError(str(error), data_name) from None
+        raise
     seconds = time.perf_counter() - begin
     estimator._layout = data.layout._asdict()
     estimator.save(model)
@@ -178,7 +228,7 @@ def fit(
         **({"classes": estimator.classes_.tolist()} if task == "binary" else {}),
         "loss": estimator.loss,
         "solver": estimator.solver_,
-        "learning_rate": estimator.learning_rate_,
+        **({"learning_rate": estimator.learning_rate_} if estimator.learning_rate_ else {}),
         "epochs": estimator.n_iter_,
         "seconds": seconds,
         "mean_loss": estimator.history_[-1]["loss"],
@@ -195,6 +245,8 @@ def fit(
 @contextmanager
 def _output(out: Path | None) -> Iterator[IO[str]]:
     """Open the file to write to, which appears only when it is whole; or stdout."""
+    if sys.stdout is None and out is None:
+        raise OSError("standard output: it is closed; use --out")
     if out is None:
         try:
             yield sys.stdout
@@ -237,8 +289,10 @@ def predict(
     """Write predictions, one row a line."""
     if proba and top_k is not None:
         raise ValueError("--proba and --top-k: give one of them")
-    estimator, layout = _load(model)
-    X = _read(Console(stderr=True), data_name, layout=layout, labelled=False).X
+    if out is not None:
+        _check_output(out, model, data_name)
+    estimator, data = _load(model, patient_console(stderr=True), data_name, labelled=False)
+    X = data.X
     classes = getattr(estimator, "classes_", None)
     if top_k is not None and classes is None:
         raise ValueError(f"{model}: --top-k needs a classifier, this is a regressor")
@@ -289,12 +343,13 @@ def predict(
 
 def _classifier_metrics(estimator: Any, X: Any, y: Array, name: str) -> dict[str, float]:
     classes = estimator.classes_
-    y = y.astype(classes.dtype) if classes.dtype.kind in "iuf" and y.dtype.kind in "iuf" else y
     unknown = np.flatnonzero(~np.isin(y, classes))
     if unknown.size:
         known = _text(classes.tolist())
         raise DataError(
-            f"row {unknown[0] + 1} has the label {y[unknown[0]]}, the model knows {known}", name
+            f"row {unknown[0] + 1} has the label {y[unknown[0]]}, the model knows {known}",
+            name,
+            cure="leave out rows of other labels",
         )
     predicted = estimator.predict(X)
     result = {"error": float(np.mean(predicted != y)), "accuracy": float(np.mean(predicted == y))}
@@ -329,10 +384,10 @@ def _regressor_metrics(estimator: Any, X: Any, y: Array, name: str) -> dict[str,
     return result
 
 
-def evaluate(model: Path, data_name: str, *, as_json: bool) -> None:
+def evaluate(model: Path, data_name: str, *, target: str | None, as_json: bool) -> None:
     """Print metrics of the model on labelled data."""
-    estimator, layout = _load(model)
-    data = _read(Console(stderr=True), data_name, layout=layout)
+    options = {"target": target} if target else {}
+    estimator, data = _load(model, patient_console(stderr=True), data_name, **options)
     assert data.y is not None
     measure = _classifier_metrics if hasattr(estimator, "classes_") else _regressor_metrics
     result = {"rows": data.y.size} | measure(estimator, data.X, data.y, data_name)

@@ -11,21 +11,26 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from monro.data.scan import scan_block
 from monro.linear.classifier import LinearClassifier
+from monro.linear.columns import columns_of
 from monro.linear.regressor import LinearRegressor
 from monro.linear.solvers import SOLVERS
+from monro.linear.train import average_rows
+from monro.rows import WIDE
 
 _AUTO = ("dual", "aisgd")
 
 
 def _rows() -> dict[str, Any]:
     """Return a small matrix of each kind that has kernels of its own."""
-    X = np.random.default_rng(0).random((30, 4))
+    X = np.random.default_rng(0).random((30, 12))
     sparse = sp.csr_matrix(X)
+    wide = sp.csr_matrix(
+        (sparse.data, sparse.indices * 20_000, sparse.indptr), shape=(30, 2 * WIDE)
+    )
+    kinds = {"dense": X, "sparse": sparse, "wide": wide}
     return {
         f"{kind}, {dtype}": form.astype(dtype)
-        for (kind, form), dtype in product(
-            {"dense": X, "sparse": sparse}.items(), ("float64", "float32")
-        )
+        for (kind, form), dtype in product(kinds.items(), ("float64", "float32"))
     }
 
 
@@ -44,12 +49,17 @@ def run(*, every: bool) -> None:
     console = Console(stderr=True)
     begin = time.perf_counter()
     scan_block(b"1 1:0.5\n", 1, "")
+    average_rows(np.zeros((2, 2)))
+    columns_of(_rows()["wide, float64"]).rows(_rows()["wide, float64"])
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task("compiling", total=len(jobs))
         for kind, loss, solver, (form, X) in jobs:
             progress.update(task, description=f"{loss}, {solver}, {form}")
-            kind(loss=loss, solver=solver, max_epochs=2, alpha=0.1, random_state=0).fit(X, y)
+            wide = form.startswith("wide")  # as it is, not narrowed
+            kind(
+                loss=loss, solver=solver, max_epochs=2, alpha=0.1, warm_start=wide, random_state=0
+            ).fit(X, y)
             progress.advance(task)
     seconds = time.perf_counter() - begin
     Console().print(f"{len(jobs)} combinations of kernels are ready, in {seconds:.1f} s")

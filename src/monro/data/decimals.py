@@ -23,6 +23,7 @@ _LOWER_E, _UPPER_E = np.uint8(ord("e")), np.uint8(ord("E"))
 _EXACT_POWERS = 10.0 ** np.arange(23)
 _LARGEST = 80  # of |q| in the table: far from where doubles lose precision or overflow
 _MOST_DIGITS = 19  # that are sure to fit 64 bits
+_CLIPPED = 100_000  # an exponent of at least that
 
 
 def _power_table() -> tuple[Array, Array, Array]:
@@ -93,7 +94,7 @@ def nearest(m: Any, q: int) -> tuple[float, bool]:
     )
     rounded = (high >> surplus) + (_ONE if rest >= half else _NONE)
     exponent = np.int64(surplus) + 128 + _EXPONENT[q + _LARGEST] - shift
-    return math.ldexp(float(rounded), exponent), known
+    return math.ldexp(float(rounded), int(exponent)), known
 
 
 @literal_leaf
@@ -140,8 +141,9 @@ def scan_decimal(text: Array, k: int) -> tuple[float, int, int]:
             return 0.0, BAD, k
         power: Any = 0
         while text[k] - _ZERO <= 9:
-            power = min(10 * power + np.int64(text[k] - _ZERO), 100_000)
+            power = min(10 * power + np.int64(text[k] - _ZERO), _CLIPPED)
             k += 1
+        cut = cut or power == _CLIPPED
         q += -power if falling else power
     if m == _NONE:
         return 0.0, GOOD, k

@@ -17,6 +17,7 @@ BLOCK = 1 << 23
 _NEWLINE = np.uint8(ord("\n"))
 _GZIP = b"\x1f\x8b"
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
+_PACKED = 1 << 12
 
 
 @kernel
@@ -72,26 +73,27 @@ class _Zstandard:
         self.Error = zstandard.ZstdError
 
     def read(self, size: int) -> bytes:
-        """Return some bytes, b"" at the end; `size` is a hint."""
-        while True:
+        """Return about `size` bytes, b"" at the end."""
+        texts: list[bytes] = []
+        length = 0
+        while length < size:
+            rest = b""
             if self._frame.eof:
-                packed = self._frame.unused_data or self._source.read(size)
-                if not packed:
-                    return b""
-                self._frame, self._begun = self._new(), True
-            else:
-                packed = self._source.read(size)
-                if not packed:
-                    if self._begun:
-                        raise EOFError
-                    return b""
-                self._begun = True
+                rest = self._frame.unused_data
+                self._frame, self._begun = self._new(), False
+            # Little at a time: a few bytes may stand for megabytes.
+            packed = rest or self._source.read(_PACKED)
+            if not packed:
+                if self._begun:
+                    raise EOFError
+                break
+            self._begun = True
             try:
-                text = self._frame.decompress(packed)
+                texts.append(self._frame.decompress(packed))
             except self.Error as error:
                 raise zlib.error(str(error)) from None
-            if text:
-                return text
+            length += len(texts[-1])
+        return b"".join(texts)
 
 
 def _open(path: object) -> Any:
@@ -104,6 +106,8 @@ def _open(path: object) -> Any:
         raise DataError("there is no such file", path, cure="check its name") from None
     except IsADirectoryError:
         raise DataError("it is a directory, not a file", path) from None
+    except PermissionError:
+        raise DataError("it may not be read", path, cure="ask for permission") from None
 
 
 def _unpacked(raw: BinaryIO) -> Any:
@@ -115,6 +119,12 @@ def _unpacked(raw: BinaryIO) -> Any:
     if first.startswith(_ZSTANDARD):
         return _Zstandard(whole)
     return whole
+
+
+def is_packed(path: object) -> bool:
+    """Tell whether a file is compressed."""
+    with _open(path) as raw:
+        return bool(raw.read(4).startswith((_GZIP, _ZSTANDARD)))
 
 
 def chunks(path: object, size: int | None = None) -> Iterator[bytes]:

@@ -40,6 +40,7 @@ def read(
     *,
     layout: Layout | None = None,
     n_features: int | None = None,
+    first_feature: int | None = None,
     target: str | None = None,
     labelled: bool = True,
 ) -> Data:
@@ -54,6 +55,8 @@ def read(
         Of the data a model was trained on: features get the same numbers.
     n_features : int, optional
         The width, where the file may not have the highest feature.
+    first_feature : {0, 1}, optional
+        The number of the first feature in svmlight files, where it is known.
     target : str, optional
         The column of labels in a table. By default the one named label, target, class or y.
     labelled : bool
@@ -76,15 +79,20 @@ def read(
     >>> data.y, data.format, data.notes
     (array([ 1, -1]), 'svmlight', ('features are numbered from 1',))
     """
+    if target is not None and not is_table(path):
+        raise DataError("it is no table with a column to choose", path, cure="give no target")
     if not is_stdin(path) and Path(path).is_dir():
         from monro.data.store import open_store
 
-        return open_store(path, layout)
+        return open_store(path, layout, n_features)
     if is_table(path):
         from monro.data.tables import read_table
 
+        if n_features is not None:
+            raise DataError("a table's columns are its features", path, cure="give no number")
         return read_table(path, layout, target, labelled)
-    return _read_rows(path, layout, n_features, labelled)
+    source = open_rows(path, labelled)
+    return _read_rows(source, layout, n_features, first_feature, labelled)
 
 
 def is_table(path: str | Path) -> bool:
@@ -111,6 +119,10 @@ def open_rows(path: str | Path, labelled: bool) -> RowSource:
         raise DataError("the file is empty", name)
     texts = chain([first], texts)
     line = first[0][: first[0].index(b"\n")]
+    if line.startswith(b"PAR1") or (b":" not in line and b"," in line.split(b"#")[0]):
+        raise DataError(
+            "this looks like a table", name, cure="give the file a name in .csv, .tsv or .parquet"
+        )
     if parse_header(line) is not None:
         header, blocks = xc_blocks(texts, name)
         return RowSource(blocks, name, "extreme-classification text", header.features)
@@ -147,17 +159,17 @@ def as_integers(y: Array) -> Array:
     return y.astype(np.int64) if whole else y
 
 
-def first_feature(lowest: int | None, layout: Layout | None, source: RowSource) -> int:
-    """Decide how features are numbered: as in the layout, else from 0 if there is a feature 0."""
-    if layout is not None:
-        return layout.first_feature
-    if source.width is not None or lowest == 0:
-        return 0
-    return 1
+def find_first_feature(lowest: int | None, known: int | None, source: RowSource) -> int:
+    """Decide how features are numbered: as is known, else from 0 if there is a feature 0."""
+    if source.width is not None:
+        return 0  # the format says so
+    if known is not None:
+        return known
+    return 0 if lowest == 0 else 1
 
 
-def check_columns(rows: RowBlock, first: int, width: int, name: str) -> None:
-    """Raise if a row has a feature outside those of the layout."""
+def check_columns(rows: RowBlock, first: int, width: int, name: str, cure: str) -> None:
+    """Raise if a row has a feature outside those there are."""
     wrong = np.flatnonzero((rows.columns < first) | (rows.columns >= first + width))
     if wrong.size:
         row = np.searchsorted(rows.ends, wrong[0], side="right")
@@ -165,27 +177,33 @@ def check_columns(rows: RowBlock, first: int, width: int, name: str) -> None:
             f"the feature {rows.columns[wrong[0]]} is none of the {width:,} numbered from {first}",
             name,
             int(rows.lines[row]),
-            "fit on data with all features, or say how many there are with --features",
+            cure,
         )
 
 
 def _read_rows(
-    path: str | Path, layout: Layout | None, n_features: int | None, labelled: bool
+    source: RowSource,
+    layout: Layout | None,
+    n_features: int | None,
+    first: int | None,
+    labelled: bool,
 ) -> Data:
-    source = open_rows(path, labelled)
     rows = gather(source.blocks)
     if rows.ends.size == 0:
         raise DataError("the file has no rows", source.name)
     lowest = int(rows.columns.min()) if rows.columns.size else None
-    first = first_feature(lowest, layout, source)
+    first = find_first_feature(lowest, layout.first_feature if layout else first, source)
     if layout is not None:
         width = layout.n_features
     else:
         highest = int(rows.columns.max(initial=first - 1))
         width = n_features or source.width or max(1, highest + 1 - first)
-    check_columns(rows, first, width, source.name)
+    cure = "drop it, or fit the model for more" if layout else "give a higher number of features"
+    check_columns(rows, first, width, source.name, cure)
 
     notes = [f"features are numbered from {first}"]
+    if layout is None and width > 1_000_000 and width > 20 * rows.values.size:
+        notes.append(f"{width:,} features for {rows.values.size:,} values: is one number wrong?")
     X = sp.csr_matrix(
         (rows.values, rows.columns - np.int32(first), np.append(0, rows.ends)),
         shape=(rows.ends.size, width),

@@ -15,7 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from monro.data.files import is_stdin
+from monro.data.files import chunks, is_stdin
 from monro.errors import DataError, MissingExtraError
 from monro.persist import replacing
 
@@ -97,14 +97,16 @@ def locate(file: File) -> Path | None:
 
 def check(file: File, path: Path) -> None:
     """Raise unless a file is whole."""
+    digest = hashlib.sha256()
     if path.parent.parent == cache_folder() and file.unpacked_sha256:
         # Packed here: other bytes may stand for the same contents.
-        with gzip.open(path) as packed:
-            found, wanted = hashlib.file_digest(packed, "sha256").hexdigest(), file.unpacked_sha256
+        wanted = file.unpacked_sha256
+        for text in chunks(path):
+            digest.update(text)
     else:
-        with path.open("rb") as packed:
-            found, wanted = hashlib.file_digest(packed, "sha256").hexdigest(), file.sha256
-    if found != wanted:
+        wanted = file.sha256
+        digest.update(path.read_bytes())
+    if digest.hexdigest() != wanted:
         raise DataError("the file is damaged (its checksum differs)", path, cure="delete it")
 
 
@@ -141,8 +143,10 @@ def _download(file: File) -> Path:
             )
         )
     except (OSError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise DataError(f"cannot be downloaded ({reason})", file.url) from None
+        reason = "its contents changed" if isinstance(error, ValueError) else "no connection?"
+        raise DataError(
+            f"cannot be downloaded ({reason})", file.url, cure=f"get {file.path} into $MONRO_DATA"
+        ) from None
     with replacing(target) as temporary:
         temporary.write_bytes(gzip.compress(unpacked.read_bytes(), mtime=0))
     unpacked.unlink()

@@ -33,9 +33,7 @@ _QID = np.frombuffer(b"qid:", np.uint8)
 LARGEST_COLUMN = 2**31 - 2
 
 # What can be wrong; the messages are below.
-_NO_LABEL_NUMBER, _NO_FEATURE, _NEGATIVE, _TOO_LARGE, _NO_COLON, _NO_VALUE, _JUNK, _UNSORTED = (
-    range(1, 9)
-)
+_NO_LABEL_NUMBER, _NO_FEATURE, _NEGATIVE, _TOO_LARGE, _NO_VALUE, _JUNK, _UNSORTED = range(1, 8)
 _MESSAGES = {
     _NO_LABEL_NUMBER: ("the label {} is no number", "begin each line with a number"),
     _NO_FEATURE: ("{} is no feature:value", "write a whole number, a colon and a number"),
@@ -44,7 +42,6 @@ _MESSAGES = {
         "{} has a feature number above 2,147,483,646",
         "hash or renumber the features",
     ),
-    _NO_COLON: ("{} is no feature:value", "write a whole number, a colon and a number"),
     _NO_VALUE: ("the value of {} is no number", "give a finite number, or leave the feature out"),
     _JUNK: ("{} follows a number without a blank", "part features by blanks"),
     _UNSORTED: (
@@ -148,7 +145,7 @@ def scan_rows(
             if column > LARGEST_COLUMN:
                 return row, n_hard, _TOO_LARGE, start, k
             if text[k] != _COLON:
-                return row, n_hard, _NO_COLON, start, k
+                return row, n_hard, _NO_FEATURE, start, k
             if column <= last:
                 return row, n_hard, _UNSORTED, start, k
             last = column

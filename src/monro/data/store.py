@@ -14,27 +14,29 @@ read long runs of rows in sequence.
 """
 
 import json
-import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
 
 from monro.data import read as reading
-from monro.data.files import is_stdin
+from monro.data.files import is_packed, is_stdin
 from monro.data.read import Data, Layout
 from monro.data.scan import LARGEST_COLUMN, RowBlock
 from monro.errors import DataError
-from monro.rows import Array, csr_from_files
+from monro.mapped import csr_from_files
+from monro.persist import sync
+from monro.rows import Array
 
 VERSION = 1
 _DTYPES = ("float32", "float64")
-_BUCKET_BYTES = 1 << 27
+_BUCKET_BYTES = 1 << 25
 _MOST_BUCKETS = 500  # files open at once
-_GROWTH = {True: 6.0, False: 1.5}  # from a file's bytes to those of its rows, packed and plain
+_BUCKETS = 256  # where the size is not known beforehand
+_GROWTH = {True: 8.0, False: 2.0}  # from a file's bytes to those of its rows, packed and plain
 
 Report = Callable[[int], None]
 
@@ -58,6 +60,7 @@ def convert(
     dtype: str = "float32",
     seed: int = 0,
     n_features: int | None = None,
+    first_feature: int | None = None,
     target: str | None = None,
     report: Report = lambda rows: None,
 ) -> Data:
@@ -73,7 +76,7 @@ def convert(
         The precision of the values kept.
     seed : int
         Of the shuffle.
-    n_features, target
+    n_features, first_feature, target
         As in `read`.
     report : callable
         Told how many rows were read, now and then.
@@ -96,23 +99,32 @@ def convert(
         report(data.X.shape[0])
         return write_store([(data.X, data.y)], out, dtype=dtype, seed=seed, layout=data.layout)
     opened = reading.open_rows(source, labelled=True)
+    left_out = 0
 
     def parts() -> Iterator[_Part]:
+        nonlocal left_out
         for block in opened.blocks:
             part = _labelled_part(block)
+            left_out += block.ends.size - part.labels.size
             report(part.labels.size)
             yield part
 
     def layout(lowest: int | None, highest: int) -> Layout:
-        first = reading.first_feature(lowest, None, opened)
+        first = reading.find_first_feature(lowest, first_feature, opened)
         width = n_features or opened.width or max(1, highest + 1 - first)
         if highest >= first + width:
             raise DataError(
                 f"a feature is numbered {highest}, beyond the {width:,} announced", opened.name
             )
+        if lowest is not None and lowest < first:
+            raise DataError(f"a feature is numbered {lowest}, below {first}", opened.name)
         return Layout(width, first)
 
-    return _write(parts(), out, dtype, seed, layout, buckets=_bucket_count(source))
+    data = _write(parts(), out, dtype, seed, layout, buckets=_bucket_count(source))
+    notes = [f"features are numbered from {data.layout.first_feature}"]
+    if left_out:
+        notes.append(f"{left_out:,} rows without a label were left out")
+    return data._replace(notes=tuple(notes))
 
 
 def write_store(
@@ -150,24 +162,33 @@ def write_store(
     """
     width = layout.n_features if layout else 0
     classes: list[str] | None = None
+    count = 0
 
     def rows() -> Iterator[_Part]:
-        nonlocal width, classes
+        nonlocal width, classes, count
         for X, y in parts:
-            X = sp.csr_matrix(X)
+            X, y = sp.csr_matrix(X), np.asarray(y)
             width = width or X.shape[1]
-            if X.shape != (len(y), width):
-                raise ValueError(f"X has the shape {X.shape}, not ({len(y)}, {width})")
-            y = np.asarray(y)
+            if X.shape != (y.size, width):
+                raise ValueError(f"X has the shape {X.shape}, not ({y.size}, {width})")
             if y.dtype.kind not in "iufb":
-                if classes is not None:
-                    raise ValueError("y: give labels as numbers, or all rows at once")
                 words, y = np.unique(y.astype(str), return_inverse=True)
                 classes = words.tolist()
+            elif y.dtype.kind in "iu" and np.abs(y).max(initial=0) >= 2**53:
+                raise ValueError("y: labels must be below 2⁵³")
+            count += 1
+            if classes is not None and count > 1:
+                raise ValueError("y: give labels as numbers, or all rows in one part")
             yield _Part(X.data, X.indices, np.diff(X.indptr).astype(np.int64), y.astype(np.float64))
 
     return _write(
-        rows(), out, dtype, seed, lambda *_: layout or Layout(width), lambda: classes, buckets=64
+        rows(),
+        out,
+        dtype,
+        seed,
+        lambda *_: layout or Layout(width),
+        lambda: classes,
+        buckets=_BUCKETS,
     )
 
 
@@ -188,19 +209,22 @@ def _write(
     out = Path(out)
     if out.exists():
         raise DataError("it exists already", out, cure="remove it, or choose another name")
-    folder = out.with_name(out.name + ".partial")
-    if folder.exists():
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True)
+    if dtype not in _DTYPES:
+        raise ValueError(f"dtype={dtype!r}: choose one of 'float32', 'float64'")
+    out.parent.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(seed)
-    try:
-        files = _Buckets(folder, buckets, np.dtype(dtype))
-        for part in parts:
-            files.put(part, rng)
-        if files.rows == 0:
-            raise DataError("there are no rows with a label", out)
-        chosen = layout(files.lowest, files.highest)
-        _shuffle(files, folder, chosen.first_feature, rng)
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
+        folder = Path(scratch) / "store"
+        folder.mkdir()
+        with _Buckets(Path(scratch), buckets, np.dtype(dtype)) as files:
+            for part in parts:
+                files.put(part, rng)
+            if files.rows == 0:
+                raise DataError("there are no rows with a label", out)
+            chosen = layout(files.lowest, files.highest)
+            if chosen.n_features > LARGEST_COLUMN + 1:
+                raise DataError(f"{chosen.n_features:,} features are too many", out)
+            _shuffle(files, folder, chosen.first_feature, rng)
         header = {
             "monro": "store",
             "version": VERSION,
@@ -211,18 +235,16 @@ def _write(
             "layout": chosen._asdict(),
         }
         (folder / "header.json").write_text(json.dumps(header, indent=1) + "\n")
+        for path in (*folder.iterdir(), folder):
+            sync(path)
         folder.rename(out)
-    finally:
-        with suppress(FileNotFoundError):
-            shutil.rmtree(folder)
     return open_store(out)
 
 
 def _bucket_count(source: str | Path) -> int:
     if is_stdin(source):
-        return 64
-    packed = str(source).endswith((".gz", ".zst"))
-    rows = Path(source).stat().st_size * _GROWTH[packed]
+        return _BUCKETS
+    rows = Path(source).stat().st_size * _GROWTH[is_packed(source)]
     return int(np.clip(np.ceil(rows / _BUCKET_BYTES), 1, _MOST_BUCKETS))
 
 
@@ -260,6 +282,13 @@ class _Buckets:
         self.lowest: int | None = None  # column
         self.highest = -1
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for file in self.files:
+            file.close()
+
     def put(self, part: _Part, rng: np.random.Generator) -> None:
         """Append each row to a random bucket."""
         which = rng.integers(len(self.files), size=part.labels.size)
@@ -267,6 +296,13 @@ class _Buckets:
         part = _rows_in_order(part, order)
         rows = np.append(0, np.cumsum(np.bincount(which, minlength=len(self.files))))
         cells = np.append(0, np.cumsum(part.lengths))
+        with np.errstate(over="ignore"):
+            values = part.values.astype(self.dtype)
+        if not np.isfinite(values).all():
+            large = part.values[~np.isfinite(values)][0]
+            raise ValueError(
+                f"dtype={self.dtype.name!r}: the value {large:g} is beyond its range; use float64"
+            )
         self.rows += part.labels.size
         self.nonzeros += part.values.size
         if part.columns.size:
@@ -281,7 +317,7 @@ class _Buckets:
             part.lengths[start:stop].tofile(file)
             part.labels[start:stop].tofile(file)
             part.columns[first:last].astype(np.int32).tofile(file)
-            part.values[first:last].astype(self.dtype).tofile(file)
+            values[first:last].tofile(file)
 
     def take(self) -> Iterator[_Part]:
         """Give back the rows, bucket by bucket, deleting each."""
@@ -297,8 +333,17 @@ class _Buckets:
                     values = np.fromfile(bucket, self.dtype, cells)
                     records.append(_Part(values, columns, lengths, labels))
             path.unlink()
-            if records:
-                yield _Part(*(np.concatenate(parts) for parts in zip(*records, strict=True)))
+            fields = [list(parts) for parts in zip(*records, strict=True)]
+            del records
+            if fields:
+                yield _Part(*map(_joined, fields))
+
+
+def _joined(arrays: list[Array]) -> Array:
+    """Join arrays, and let go of them."""
+    whole = np.concatenate(arrays)
+    arrays.clear()
+    return whole
 
 
 def _shuffle(buckets: _Buckets, folder: Path, first: int, rng: np.random.Generator) -> None:
@@ -323,7 +368,9 @@ def _shuffle(buckets: _Buckets, folder: Path, first: int, rng: np.random.Generat
 # ------------------------------------------------------------------------------------------ reading
 
 
-def open_store(path: str | Path, layout: Layout | None = None) -> Data:
+def open_store(
+    path: str | Path, layout: Layout | None = None, n_features: int | None = None
+) -> Data:
     """Open a store: X lies in the files, mapped into memory.
 
     Parameters
@@ -332,6 +379,8 @@ def open_store(path: str | Path, layout: Layout | None = None) -> Data:
         The folder.
     layout : Layout, optional
         That of a model, which must fit.
+    n_features : int, optional
+        The width it must have.
     """
     path = Path(path)
     damaged = DataError("the store is damaged", path, cure="convert the data again")
@@ -367,10 +416,16 @@ def open_store(path: str | Path, layout: Layout | None = None) -> Data:
         raise damaged from None
     if ends[0] != 0 or ends[-1] != nonzeros or (np.diff(ends) < 0).any():
         raise damaged
-    if layout is not None and layout.n_features != own.n_features:
-        raise DataError(
-            f"the store has {own.n_features:,} features, the model {layout.n_features:,}", path
-        )
+    wanted = layout or own._replace(n_features=n_features or own.n_features)
+    what = None
+    if wanted.n_features != own.n_features:
+        what = f"the store has {own.n_features:,} features, not {wanted.n_features:,}"
+    elif wanted.first_feature != own.first_feature:
+        what = f"the store's features are numbered from {own.first_feature}, the model's are not"
+    elif wanted.names != own.names:
+        what = "the store's columns are not those the model was fitted on"
+    if what:
+        raise DataError(what, path, cure="convert the data again, like the training data")
     return Data(X, y, own, "store")
 
 

@@ -2,6 +2,7 @@
 
 import io
 import re
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -31,36 +32,71 @@ def read_table(path: str | Path, layout: Layout | None, target: str | None, labe
     """Read a table; parameters as in `read`."""
     pa = _pyarrow()
     name = display_name(path)
-    text = b"".join(chunks(path))
-    if not text:
+    text = b"".join(chunks(path)).removeprefix(b"\xef\xbb\xbf")
+    if not text.strip():
         raise DataError("the file is empty", name)
     is_csv = not text.startswith(b"PAR1")
     if is_csv:
         _check_encoding(text, name)
-    table, first_line = (
-        _parse_csv(pa, text, name) if is_csv else (_parse_parquet(pa, text, name), 0)
-    )
+        table, places = _parse_csv(pa, text, name)
+    else:
+        table, places = _parse_parquet(pa, text, name), _Places(name)
     if table.num_rows == 0:
         raise DataError("the table has no rows", name)
     target = _choose_target(table.column_names, layout, target, labelled, name)
-    y = None
-    if target is not None and target in table.column_names:
-        y = _labels(table[target], target, first_line, name, labelled)
-    names = list(layout.names or ()) if layout else [n for n in table.column_names if n != target]
-    if not names:
-        raise DataError("the table has no column besides the labels", name)
-    missing = [column for column in names if column not in table.column_names]
+    y = _labels(table[target], target, places) if labelled and target is not None else None
+    names = _features(table.column_names, target, layout, name)
+    single = all(str(table[column].type) in ("float", "halffloat") for column in names)
+    X = np.empty((table.num_rows, len(names)), np.float32 if single else np.float64)
+    for k, column in enumerate(names):
+        X[:, k] = _numbers(table[column], column, places)
+    format_ = "CSV" if is_csv else "Parquet"
+    notes = (f"labels are in the column {target!r}",) if y is not None else ()
+    return Data(X, y, Layout(len(names), 0, tuple(names), target), format_, notes)
+
+
+class _Places:
+    """Names the rows of a table: by their line in a text, else by their number."""
+
+    def __init__(self, name: str, text: bytes | None = None, headings: int = 0):
+        self.name = name
+        self.text = text
+        self.headings = headings
+
+    def error(self, row: int, column: str, what: str, cure: str = "") -> DataError:
+        """Return the error to raise for a cell."""
+        what = f"column {column!r}: {what}"
+        if self.text is None:
+            return DataError(f"row {row + 1}, {what}", self.name, None, cure)
+        # Blank lines are no rows.
+        filled = (k for k, line in enumerate(self.text.split(b"\n"), 1) if line.strip())
+        line = next(islice(filled, row + self.headings, None))
+        return DataError(what, self.name, line, cure)
+
+
+def _features(
+    columns: list[str], target: str | None, layout: Layout | None, name: str
+) -> list[str]:
+    """Return the columns that are features: those of the model, or all but the labels."""
+    others = [column for column in columns if column != target]
+    if layout is None:
+        if not others:
+            raise DataError("the table has no column besides the labels", name)
+        return others
+    if layout.names is None:  # fitted on a file without names: by their order
+        if len(others) != layout.n_features:
+            raise DataError(
+                f"the table has {len(others):,} columns of features, the model "
+                f"{layout.n_features:,}",
+                name,
+            )
+        return others
+    missing = [column for column in layout.names if column not in columns]
     if missing:
         raise DataError(
             f"the table has no column {missing[0]!r}, which the model was fitted on", name
         )
-    single = all(str(table[column].type) in ("float", "halffloat") for column in names)
-    X = np.empty((table.num_rows, len(names)), np.float32 if single else np.float64)
-    for k, column in enumerate(names):
-        X[:, k] = _numbers(table[column], column, first_line, name)
-    format_ = "CSV" if is_csv else "Parquet"
-    notes = (f"labels are in the column {target!r}",) if y is not None else ()
-    return Data(X, y, Layout(len(names), 0, tuple(names), target), format_, notes)
+    return list(layout.names)
 
 
 def _check_encoding(text: bytes, name: str) -> None:
@@ -71,9 +107,9 @@ def _check_encoding(text: bytes, name: str) -> None:
         raise DataError("the text is not UTF-8", name, line, "convert it") from None
 
 
-def _parse_csv(pa: Any, text: bytes, name: str) -> tuple[Any, int]:
-    """Return the table, and the line of its first row."""
-    first = text[: text.find(b"\n") + 1 or len(text)].strip()
+def _parse_csv(pa: Any, text: bytes, name: str) -> tuple[Any, _Places]:
+    """Return the table, and how to name its rows."""
+    first = text.lstrip().partition(b"\n")[0].strip()
     delimiter = max((b",", b"\t", b";"), key=first.count).decode()
     words = first.decode("utf-8", "replace").split(delimiter)
     headless = all(_is_number(word) for word in words)
@@ -105,7 +141,7 @@ def _parse_csv(pa: Any, text: bytes, name: str) -> tuple[Any, int]:
     repeated = {n for n in table.column_names if table.column_names.count(n) > 1}
     if repeated:
         raise DataError(f"two columns are named {sorted(repeated)[0]!r}", name, 1, "rename one")
-    return table, 1 if headless else 2
+    return table, _Places(name, text, 0 if headless else 1)
 
 
 def _parse_parquet(pa: Any, text: bytes, name: str) -> Any:
@@ -132,46 +168,48 @@ def _is_number(word: str) -> bool:
 def _choose_target(
     columns: list[str], layout: Layout | None, target: str | None, labelled: bool, name: str
 ) -> str | None:
+    """Return the column of labels; None where there is none and none is needed."""
     target = target or (layout.target if layout else None)
-    if target is None:
-        found = [column for column in columns if column.lower() in _TARGETS]
-        if len(found) == 1:
-            return found[0]
-        what = "no column" if not found else "more than one column"
-        shown = ", ".join(columns[:8]) + (", …" if len(columns) > 8 else "")
-        raise DataError(
-            f"{what} is named {', '.join(_TARGETS[:-1])} or {_TARGETS[-1]}",
-            name,
-            cure=f"choose the labels with --target from {shown}",
-        )
-    if target not in columns and labelled:
-        shown = ", ".join(columns[:8]) + (", …" if len(columns) > 8 else "")
-        raise DataError(f"there is no column {target!r}", name, cure=f"choose from {shown}")
-    return target
-
-
-def _at(row: int, first_line: int) -> tuple[str, int | None]:
-    """Return how to name a row: by its line in a text file, else by its number."""
-    return ("", first_line + row) if first_line else (f"row {row + 1}, ", None)
-
-
-def _labels(column: Any, label: str, first_line: int, name: str, labelled: bool) -> Array | None:
-    if column.null_count:
+    shown = ", ".join(columns[:8]) + (", …" if len(columns) > 8 else "")
+    if target is not None:
+        if target in columns:
+            return target
         if not labelled:
             return None
-        row = int(np.flatnonzero(np.asarray(column.is_null()))[0])
-        where, line = _at(row, first_line)
-        raise DataError(
-            f"{where}column {label!r}: the label is missing", name, line, "drop the row"
-        )
+        raise DataError(f"there is no column {target!r}", name, cure=f"choose from {shown}")
+    found = [column for column in columns if column.lower() in _TARGETS]
+    if len(found) == 1:
+        return found[0]
+    if not labelled:
+        return None
+    what = "no column" if not found else "more than one column"
+    raise DataError(
+        f"{what} is named {', '.join(_TARGETS[:-1])} or {_TARGETS[-1]}",
+        name,
+        cure=f"choose the labels with --target from {shown}",
+    )
+
+
+def _first_null(column: Any) -> int:
+    return int(np.flatnonzero(np.asarray(column.is_null()))[0])
+
+
+def _labels(column: Any, label: str, places: _Places) -> Array:
+    if column.null_count:
+        raise places.error(_first_null(column), label, "the label is missing", "drop the row")
+    if str(column.type).startswith(("int", "uint", "bool")):
+        return np.asarray(column.to_numpy()).astype(np.int64)
     if _is_numeric(column):
         y = np.asarray(column.to_numpy(), dtype=np.float64)
         bad = np.flatnonzero(~np.isfinite(y))
         if bad.size:
-            where, line = _at(int(bad[0]), first_line)
-            raise DataError(f"{where}column {label!r}: the label is {y[bad[0]]}", name, line)
+            raise places.error(int(bad[0]), label, f"the label is {y[bad[0]]}", "drop the row")
         return as_integers(y)
-    return np.asarray(column.to_pylist(), dtype=np.str_)
+    words = np.asarray(column.to_pylist(), dtype=np.str_)
+    empty = np.flatnonzero(words == "")
+    if empty.size:
+        raise places.error(int(empty[0]), label, "the label is missing", "drop the row")
+    return words
 
 
 def _is_numeric(column: Any) -> bool:
@@ -180,32 +218,18 @@ def _is_numeric(column: Any) -> bool:
     )
 
 
-def _numbers(column: Any, label: str, first_line: int, name: str) -> Array:
+def _numbers(column: Any, label: str, places: _Places) -> Array:
     """Return a column of features, or name the cell that is no number."""
-    if str(column.type) == "null":
-        where, line = _at(0, first_line)
-        raise DataError(f"{where}column {label!r}: the value is missing", name, line, "drop it")
+    if column.null_count:
+        cure = "fill it in, or drop the row"
+        raise places.error(_first_null(column), label, "the value is missing", cure)
     if not _is_numeric(column):
         cells = column.to_pylist()
         row = next((k for k, cell in enumerate(cells) if not _is_number(str(cell))), 0)
-        where, line = _at(row, first_line)
-        raise DataError(
-            f"{where}column {label!r}: {str(cells[row])[:40]!r} is no number",
-            name,
-            line,
-            "encode it as numbers, or drop the column",
-        )
-    if column.null_count:
-        row = int(np.flatnonzero(np.asarray(column.is_null()))[0])
-        where, line = _at(row, first_line)
-        raise DataError(
-            f"{where}column {label!r}: the value is missing", name, line, "fill it in, or drop it"
-        )
+        cure = "encode it as numbers, or drop the column"
+        raise places.error(row, label, f"{str(cells[row])[:40]!r} is no number", cure)
     values = np.asarray(column.to_numpy(), dtype=np.float64)
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
-        where, line = _at(int(bad[0]), first_line)
-        raise DataError(
-            f"{where}column {label!r}: the value is {values[bad[0]]}", name, line, "give a number"
-        )
+        raise places.error(int(bad[0]), label, f"the value is {values[bad[0]]}", "give a number")
     return values

@@ -10,7 +10,8 @@ import scipy.sparse as sp
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from monro.linear.solvers import SOLVERS
-from monro.rows import Array, Sparse, as_rows, first_disorder
+from monro.mapped import is_mapped, read_in_sequence
+from monro.rows import Array, survey
 
 
 def choice(name: str, value: Any, allowed: Iterable[str]) -> None:
@@ -38,6 +39,12 @@ def whole(name: str, value: Any, low: int) -> None:
         raise ValueError(f"{name}={value!r}: give a whole number of at least {low}")
 
 
+def flag(name: str, value: Any) -> None:
+    """Raise unless the value is True or False."""
+    if not isinstance(value, (bool, np.bool_)) and value not in (0, 1):
+        raise ValueError(f"{name}={value!r}: choose True or False")
+
+
 def parameters(estimator: Any, losses: Iterable[str]) -> None:
     """Check every parameter by itself."""
     choice("loss", estimator.loss, losses)
@@ -50,6 +57,16 @@ def parameters(estimator: Any, losses: Iterable[str]) -> None:
             choice("learning_rate", estimator.learning_rate, ["auto"])
         number("learning_rate", estimator.learning_rate, 0.0, open_at_low=True)
     whole("max_epochs", estimator.max_epochs, 1)
+    for name in ("shuffle", "fit_intercept", "early_stopping", "warm_start"):
+        flag(name, getattr(estimator, name))
+    if not isinstance(estimator.verbose, bool):
+        whole("verbose", estimator.verbose, 0)
+    jobs = estimator.n_jobs
+    if jobs is not None and (not isinstance(jobs, Integral) or jobs == 0):
+        raise ValueError(f"n_jobs={jobs!r}: give a number of threads, or -1 for all cores")
+    weights_given = getattr(estimator, "class_weight", None)
+    if isinstance(weights_given, str):
+        choice("class_weight", weights_given, ["balanced"])
     if estimator.tol is not None:
         number("tol", estimator.tol, 0.0)
     fraction = estimator.validation_fraction
@@ -124,9 +141,10 @@ def data(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool = True
     if X.shape[1] > np.iinfo(np.int32).max:
         raise ValueError(f"X has {X.shape[1]:,} features; at most 2,147,483,647 are supported")
     if sp.issparse(X):
+        if is_mapped(X):
+            read_in_sequence(X)
         _check_pointers(X)
-        rows = as_rows(X)
-        if isinstance(rows, Sparse) and first_disorder(rows.indices, rows.indptr) >= 0:
+        if not _in_order(X):
             X = X.copy()
             X.has_canonical_format = False  # whatever it was told
             X.sum_duplicates()
@@ -159,16 +177,21 @@ def _check_pointers(X: Any) -> None:
             f"X: near row {row} the row pointers (indptr) are out of order; "
             "rebuild the matrix from its rows, columns and values"
         )
-    if X.indices.size == 0:
-        return
+
+
+def _in_order(X: Any) -> bool:
+    """Tell whether each row's columns increase; raise if one lies outside."""
     # A negative index is a huge unsigned one: one pass finds both ends.
-    if X.indices.view(f"u{X.indices.itemsize}").max() >= X.shape[1]:
+    indices = np.asarray(X.indices).view(f"u{X.indices.itemsize}")
+    largest, disorder = survey(indices, np.asarray(X.indptr).astype(np.uint64))
+    if indices.size and largest >= X.shape[1]:
         at = int(np.flatnonzero((X.indices < 0) | (X.indices >= X.shape[1]))[0])
         row = int(np.searchsorted(X.indptr, at, side="right")) - 1
         raise ValueError(
             f"X: row {row} has the column index {X.indices[at]}, outside 0…{X.shape[1] - 1}; "
             "rebuild the matrix from its rows, columns and values"
         )
+    return disorder < 0
 
 
 def weights(sample_weight: Any, X: Any) -> Array:

@@ -33,8 +33,9 @@ from monro.linear.train import (
     single_loss,
 )
 from monro.losses import Loss
+from monro.mapped import ReadAhead, is_mapped, row_parts, row_range
 from monro.progress import Progress
-from monro.rows import Array, is_mapped, row_parts, row_range
+from monro.rows import Array
 
 Record = dict[str, float]
 
@@ -81,6 +82,7 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     def _fit(self, X: Any, y: Array, weight: Array, checkpoint: str | Path | None = None) -> Self:
         """Train for up to max_epochs on checked data."""
         seed = self._seed()
+        self.__dict__.pop("_layout", None)  # of an earlier fit's data
         X, y, weight = _drop_weightless(X, y, weight)
         saved = None if checkpoint is None else self._checkpoint(checkpoint, X, y, weight)
         if saved is not None and saved.found:
@@ -91,6 +93,7 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         if self.early_stopping:
             X, y, weight, held_out = self._hold_out(X, y, weight, seed)
         weight = weight * (weight.size / weight.sum())
+        ahead = ReadAhead(X) if is_mapped(X) else None
         problems = self._problems(X, y, weight, columns=columns)
         tasks = self._tasks(problems, rng, streaming=False)
         tests = [] if held_out is None else self._problems(*held_out, columns=columns)
@@ -104,12 +107,12 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         seen: dict[str, Any] = {"estimator": self, "X": X, "y": self._labels(y)}
         solution = {"reconstruction_attributes": lambda: self._solution(tasks, columns)}
         context.call_on_fit_task_begin(**seen)
-        title = f"{type(self).__name__}({self.solver_})"
+        visits = y.size * len(tasks)
         with (
             Trainer(
-                tasks, shuffle=self.shuffle, rng=rng, n_jobs=self._threads(), mapped=is_mapped(X)
+                tasks, shuffle=self.shuffle, rng=rng, n_jobs=self._threads(), ahead=ahead
             ) as trainer,
-            Progress(self.verbose > 0, title, self.max_epochs, y.size * len(tasks)) as progress,
+            Progress(self.verbose > 0, self.solver_, self.max_epochs, visits) as progress,
         ):
             if saved is not None and saved.found:
                 best = saved.restore(trainer, stopper)
@@ -199,7 +202,7 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self, X: Any, y: Array, weight: Array, seed: int
     ) -> tuple[Any, Array, Array, Any]:
         """Set rows aside for early stopping."""
-        if is_mapped(X):  # shuffled before, and too large to copy: the last rows
+        if is_mapped(X) and y.size > 1:  # shuffled before, too large to copy: the last rows
             cut = min(y.size - 1, max(1, round(y.size * (1 - self.validation_fraction))))
             validation = (row_range(X, cut, y.size), y[cut:], weight[cut:])
             return row_range(X, 0, cut), y[:cut], weight[:cut], validation
@@ -286,7 +289,7 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         # Many rows on few features: a few averaged passes reach the optimum. Otherwise it pays to
         # remember each example, unless the ridge is so weak that this takes hundreds of epochs.
         epochs = curvature_ratio(problem, rng)
-        few_rows = problem.examples.y.size < 10 * problem.n_features
+        few_rows = problem.examples.y.size < 10 * self.n_features_in_
         return "dual" if epochs < 1 or (epochs < 100 and few_rows) else "aisgd"
 
     def _choose_rate(
@@ -382,6 +385,14 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         1
         """
         persist.save(self, path)
+
+    def __copy__(self) -> Self:
+        # States change in place: two models must not share them.
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        if "_states" in other.__dict__:
+            other._states = deepcopy(self._states)
+        return other
 
     def _to_contents(self) -> persist.Contents:
         return to_contents(self)

@@ -93,7 +93,7 @@ def bias_damping(problem: Problem) -> float:
     """
     if not problem.fit_intercept:
         return 0.0
-    return 0.01 if isinstance(problem.examples.rows, Sparse) else 1.0
+    return 0.01 if _sparsity(problem) >= 4 else 1.0
 
 
 class Descent:
@@ -186,19 +186,11 @@ class Descent:
         return coef, b
 
 
-def _row_lengths(rows: Sparse) -> Array:
-    lengths: Array = rows.indptr[1:] - rows.indptr[:-1]
-    return lengths.view(np.int64)
-
-
 def _mean_row(problem: Problem) -> Array:
-    rows, _, weight = problem.examples
-    if isinstance(rows, Sparse):
-        mass = np.repeat(weight, _row_lengths(rows)) * rows.data
-        total = np.bincount(rows.indices.view(np.int32), mass, minlength=problem.n_features)
-    else:
-        total = weight @ rows.data
-    return np.asarray(total / weight.sum(), dtype=np.float64)
+    weight = problem.examples.weight
+    mean = np.zeros(problem.n_features)
+    add_all(problem.examples, 1.0 / float(weight.sum()), np.ones(weight.size), mean)
+    return mean
 
 
 class QuasiNewton:

@@ -2,6 +2,7 @@
 
 import time
 import zlib
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from monro.errors import CheckpointError, ModelFileError
 from monro.linear.dual import DualState
 from monro.linear.sgdqn import GainState
 from monro.linear.state import Last, Mean, PerExample, State
-from monro.linear.train import Stopper, Task, Trainer
+from monro.linear.train import Stopper, Task, Trainer, weight_arrays
+from monro.mapped import is_mapped
 from monro.persist import Contents
 from monro.rows import Array
 
@@ -29,6 +31,8 @@ def _plain(value: Any) -> Any:
     """Return a parameter as JSON can hold it."""
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, Real) and not isinstance(value, (int, float)):
+        return float(value)
     if isinstance(value, dict):  # class weights: labels need not be strings
         return {"pairs": [[_plain(key), _plain(weight)] for key, weight in value.items()]}
     if isinstance(value, (str, int, float, bool, type(None))):
@@ -111,6 +115,14 @@ def from_contents(estimator: Any, contents: Contents) -> None:
             persist.unflatten(f"states.{k}", shape, arrays, _STATES)
             for k, shape in enumerate(contents.about["states"])
         ]
+        extra = {_width(state) - estimator.n_features_in_ for state in estimator._states}
+        if not extra <= {0, 1, 2, 3}:  # a bias, and what casgd keeps
+            raise ValueError("states")
+
+
+def _width(state: Any) -> int:
+    """Return the length of a state's weights."""
+    return max(array.size for array in weight_arrays(state))
 
 
 # ------------------------------------------------------------------------------------- checkpoints
@@ -121,10 +133,10 @@ _SAMPLES = 64
 _SAMPLE_BYTES = 1 << 20
 
 
-def _checksum(array: Array, begin: int) -> int:
-    """Return the CRC of an array; of samples, where it is large."""
+def _checksum(array: Array, begin: int, *, whole: bool) -> int:
+    """Return the CRC of an array, or of samples of a large one."""
     flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-    if flat.nbytes <= 2 * _SAMPLES * _SAMPLE_BYTES:
+    if whole or flat.nbytes <= 2 * _SAMPLES * _SAMPLE_BYTES:
         return zlib.crc32(flat, begin)
     for start in np.linspace(0, flat.nbytes - _SAMPLE_BYTES, _SAMPLES).astype(np.int64):
         begin = zlib.crc32(flat[start : start + _SAMPLE_BYTES], begin)
@@ -132,12 +144,15 @@ def _checksum(array: Array, begin: int) -> int:
 
 
 def fingerprint(X: Any, y: Array, weight: Array) -> str:
-    """Tell data sets apart."""
-    parts = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
+    """Tell data sets apart: by all labels, weights and row lengths, and samples of large values."""
     crc = 0
-    for part in (*parts, y, weight):
-        crc = _checksum(part, crc)
-    return f"{X.shape[0]}x{X.shape[1]}:{crc:08x}"
+    for part in (X.data, X.indices) if sp.issparse(X) else (X,):
+        crc = _checksum(part, crc, whole=False)
+    for part in (X.indptr, y, weight) if sp.issparse(X) else (y, weight):
+        crc = _checksum(part, crc, whole=True)
+    # From a file other rows are held out, and no columns are left out.
+    place = "mapped" if is_mapped(X) else "in memory"
+    return f"{X.shape[0]}x{X.shape[1]}, {place}, {crc:08x}"
 
 
 class Checkpoint:
@@ -157,7 +172,11 @@ class Checkpoint:
             try:
                 self.saved = persist.read(self.path, "checkpoint")
             except ModelFileError as error:
-                raise CheckpointError(f"{error}; delete it to begin anew") from None
+                cure = (
+                    "give another path" if "no monro" in str(error) else "delete it to begin anew"
+                )
+                what = str(error).partition(";")[0]
+                raise CheckpointError(f"{what}; for a checkpoint, {cure}") from None
             self._check_owner(self.saved.about["owner"])
 
     def _check_owner(self, owner: dict[str, Any]) -> None:
@@ -188,7 +207,10 @@ class Checkpoint:
         assert self.saved is not None
         arrays, about = self.saved
         for k, task in enumerate(trainer.tasks):
-            task.state = persist.unflatten(f"now.{k}", about["now"][k], arrays, _STATES)
+            state = persist.unflatten(f"now.{k}", about["now"][k], arrays, _STATES)
+            if type(state) is not type(task.state) or _width(state) != _width(task.state):
+                raise CheckpointError(f"{self.path}: this checkpoint belongs to another fit")
+            task.state = state
             task.rng.bit_generator.state = about["generators"][k]
         trainer.rng.bit_generator.state = about["generator"]
         trainer.epochs, trainer.seconds = about["epochs"], about["seconds"]

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import repeat
+from itertools import repeat, zip_longest
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +13,7 @@ from monro._jit import kernel
 from monro.linear.solvers import AVERAGED, Problem, Solver, make_solver
 from monro.linear.state import Examples, PerExample
 from monro.losses import Loss, value
+from monro.mapped import ReadAhead
 from monro.rows import Array, dot, sqnorm
 
 # Rows visited together when their order is shuffled. Alone, a random row costs more to fetch than
@@ -20,9 +21,10 @@ from monro.rows import Array, dot, sqnorm
 _BLOCK_ROWS = 16
 _FEWEST_BLOCKS = 512
 # Bytes read together where the rows lie in a file, shuffled before: random reads are slow.
-_MAPPED_BYTES = 1 << 20
-# Non-zeros between two reports of progress, about a second.
+_RUN_BYTES = 1 << 20
+# Non-zeros between two reports of progress, about a second; and from a file, asked for ahead.
 _PART = 1 << 28
+_PART_IN_FILES = 1 << 23
 _PATIENCE = 3
 _SAMPLE = 2000  # rows to try rates on
 
@@ -169,14 +171,14 @@ def choose_rate(problem: Problem, name: str, decay: float, rng: np.random.Genera
 # ------------------------------------------------------------------------------------------ threads
 
 
-def _weight_arrays(state: Any) -> list[Array]:
+def weight_arrays(state: Any) -> list[Array]:
     """List the arrays of a state that each thread needs for itself."""
     arrays = []
     for part in state:
         if isinstance(part, np.ndarray):
             arrays.append(part)
         elif not isinstance(part, PerExample):
-            arrays += _weight_arrays(part)
+            arrays += weight_arrays(part)
     return arrays
 
 
@@ -220,7 +222,7 @@ def parallel_sweep(
     Threads that write to shared weights would be slower than one alone: the cache lines of frequent
     features travel between the cores at every step.
     """
-    arrays = _weight_arrays(state)
+    arrays = weight_arrays(state)
     width = sum(array.size for array in arrays)
     work = _nonzeros(problem, order.size) / (n_jobs * width)
     if work < 15:  # averaging would cost more than the second thread brings
@@ -258,6 +260,7 @@ class Task:
         self.problem = problem
         self.state = state
         self.rng = rng
+        self.ahead: ReadAhead | None = None
 
     def epoch(
         self, order: Array, pool: ThreadPoolExecutor | None, n_jobs: int, report: Report
@@ -266,8 +269,12 @@ class Task:
         self.state = self.solver.begin_epoch(self.state)
         order = self.solver.thin(order, self.state, self.rng)
         total = 0.0
-        parts = math.ceil(_nonzeros(self.problem, order.size) / _PART)
-        for part in np.array_split(order, max(1, parts)):
+        part_size = _PART if self.ahead is None else _PART_IN_FILES
+        n_parts = math.ceil(_nonzeros(self.problem, order.size) / part_size)
+        parts = np.array_split(order, max(1, n_parts))
+        for part, following in zip_longest(parts, parts[1:]):
+            if self.ahead is not None and following is not None:
+                self.ahead.ask_for(following)
             if pool is None:
                 total += self.solver.sweep(part, self.state)
             else:
@@ -294,15 +301,17 @@ class Trainer:
         shuffle: bool,
         rng: np.random.Generator,
         n_jobs: int,
-        mapped: bool = False,
+        ahead: ReadAhead | None = None,
     ):
         self.tasks = tasks
         self.shuffle = shuffle
         self.near = 1
-        if mapped:
+        if ahead is not None:
             problem = tasks[0].problem
             block = _nonzeros(problem, _BLOCK_ROWS) * (problem.examples.rows.data.itemsize + 4)
-            self.near = round(_MAPPED_BYTES / max(1.0, block))
+            self.near = round(_RUN_BYTES / max(1.0, block))
+        for task in tasks:
+            task.ahead = ahead
         self.rng = rng
         self.n_jobs = n_jobs
         self.epochs = 0

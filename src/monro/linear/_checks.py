@@ -10,7 +10,6 @@ import scipy.sparse as sp
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from monro.linear.solvers import SOLVERS
-from monro.mapped import is_mapped, read_in_sequence
 from monro.rows import Array, survey
 
 
@@ -141,8 +140,6 @@ def data(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool = True
     if X.shape[1] > np.iinfo(np.int32).max:
         raise ValueError(f"X has {X.shape[1]:,} features; at most 2,147,483,647 are supported")
     if sp.issparse(X):
-        if is_mapped(X):
-            read_in_sequence(X)
         _check_pointers(X)
         if not _in_order(X):
             X = X.copy()

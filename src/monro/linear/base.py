@@ -33,7 +33,7 @@ from monro.linear.train import (
     single_loss,
 )
 from monro.losses import Loss
-from monro.mapped import ReadAhead, is_mapped, row_parts, row_range
+from monro.mapped import is_mapped, row_parts, row_range
 from monro.progress import Progress
 from monro.rows import Array
 
@@ -93,7 +93,6 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         if self.early_stopping:
             X, y, weight, held_out = self._hold_out(X, y, weight, seed)
         weight = weight * (weight.size / weight.sum())
-        ahead = ReadAhead(X) if is_mapped(X) else None
         problems = self._problems(X, y, weight, columns=columns)
         tasks = self._tasks(problems, rng, streaming=False)
         tests = [] if held_out is None else self._problems(*held_out, columns=columns)
@@ -110,7 +109,7 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         visits = y.size * len(tasks)
         with (
             Trainer(
-                tasks, shuffle=self.shuffle, rng=rng, n_jobs=self._threads(), ahead=ahead
+                tasks, shuffle=self.shuffle, rng=rng, n_jobs=self._threads(), mapped=is_mapped(X)
             ) as trainer,
             Progress(self.verbose > 0, self.solver_, self.max_epochs, visits) as progress,
         ):

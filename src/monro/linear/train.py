@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import repeat, zip_longest
+from itertools import repeat
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +13,6 @@ from monro._jit import kernel
 from monro.linear.solvers import AVERAGED, Problem, Solver, make_solver
 from monro.linear.state import Examples, PerExample
 from monro.losses import Loss, value
-from monro.mapped import ReadAhead
 from monro.rows import Array, dot, sqnorm
 
 # Rows visited together when their order is shuffled. Alone, a random row costs more to fetch than
@@ -22,9 +21,8 @@ _BLOCK_ROWS = 16
 _FEWEST_BLOCKS = 512
 # Bytes read together where the rows lie in a file, shuffled before: random reads are slow.
 _RUN_BYTES = 1 << 20
-# Non-zeros between two reports of progress, about a second; and from a file, asked for ahead.
+# Non-zeros between two reports of progress, about a second.
 _PART = 1 << 28
-_PART_IN_FILES = 1 << 23
 _PATIENCE = 3
 _SAMPLE = 2000  # rows to try rates on
 
@@ -260,7 +258,6 @@ class Task:
         self.problem = problem
         self.state = state
         self.rng = rng
-        self.ahead: ReadAhead | None = None
 
     def epoch(
         self, order: Array, pool: ThreadPoolExecutor | None, n_jobs: int, report: Report
@@ -269,12 +266,8 @@ class Task:
         self.state = self.solver.begin_epoch(self.state)
         order = self.solver.thin(order, self.state, self.rng)
         total = 0.0
-        part_size = _PART if self.ahead is None else _PART_IN_FILES
-        n_parts = math.ceil(_nonzeros(self.problem, order.size) / part_size)
-        parts = np.array_split(order, max(1, n_parts))
-        for part, following in zip_longest(parts, parts[1:]):
-            if self.ahead is not None and following is not None:
-                self.ahead.ask_for(following)
+        parts = math.ceil(_nonzeros(self.problem, order.size) / _PART)
+        for part in np.array_split(order, max(1, parts)):
             if pool is None:
                 total += self.solver.sweep(part, self.state)
             else:
@@ -301,17 +294,15 @@ class Trainer:
         shuffle: bool,
         rng: np.random.Generator,
         n_jobs: int,
-        ahead: ReadAhead | None = None,
+        mapped: bool = False,
     ):
         self.tasks = tasks
         self.shuffle = shuffle
         self.near = 1
-        if ahead is not None:
+        if mapped:
             problem = tasks[0].problem
             block = _nonzeros(problem, _BLOCK_ROWS) * (problem.examples.rows.data.itemsize + 4)
             self.near = round(_RUN_BYTES / max(1.0, block))
-        for task in tasks:
-            task.ahead = ahead
         self.rng = rng
         self.n_jobs = n_jobs
         self.epochs = 0

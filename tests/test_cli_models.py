@@ -247,6 +247,8 @@ def test_a_table_by_name_of_its_columns(tmp_path):
 def test_a_store(folder, tmp_path):
     text = output("data", "convert", folder / "binary.train", tmp_path / "store")
     assert "400 rows × 30 features" in text
+    text = output("data", "convert", folder / "binary.train", tmp_path / "other", "--json")
+    assert json.loads(text)["rows"] == 400
     output("fit", tmp_path / "store", tmp_path / "model")
     accuracy = json.loads(output("evaluate", tmp_path / "model", folder / "binary.test", "--json"))
     assert accuracy["accuracy"] > 0.8

@@ -256,7 +256,7 @@ def test_centred_rows_are_the_rows_of_the_centred_matrix(X, data):
     products(rows, w, dots)
     largest = abs(X).max() ** 2 * (abs(scale * c) + abs(d)).sum() * X.shape[1]
     expected = matrix @ ((scale * c + d) @ matrix)
-    np.testing.assert_allclose(dots, expected, rtol=0, atol=1e-13 * largest)
+    np.testing.assert_allclose(dots, expected, rtol=0, atol=1e-13 * largest + 1e-300)
 
 
 @PROPERTY

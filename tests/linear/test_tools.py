@@ -168,7 +168,7 @@ def test_verbose_prints_a_plain_line_an_epoch_to_standard_error(capsys):
     lines = err.strip().splitlines()
     assert len(lines) == 3
     for line, record in zip(lines, model.history_, strict=True):
-        assert "LinearClassifier" in line
+        assert line.startswith(f"{model.solver_}: epoch {record['epoch']}/3")
         assert f"{record['objective']:.5g}" in line
 
 

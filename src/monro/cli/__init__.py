@@ -205,6 +205,7 @@ def convert(
     ] = None,
     first_feature: FirstFeature = None,
     target: Target = None,
+    json: Json = False,
 ) -> None:
     """Convert DATA to a store: shuffled once, trained on where it lies, larger than memory."""
     from monro.cli.data import convert as run
@@ -217,6 +218,7 @@ def convert(
         n_features=features,
         first_feature=first_feature,
         target=target,
+        as_json=json,
     )
 
 

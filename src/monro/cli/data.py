@@ -101,6 +101,7 @@ def convert(
     n_features: int | None,
     first_feature: int | None,
     target: str | None,
+    as_json: bool,
 ) -> None:
     """Convert a file to a store, showing the rows as they come."""
     from monro.data.store import convert as run
@@ -131,6 +132,10 @@ def convert(
         console.print(f"{data}: {note}", markup=False, highlight=False, soft_wrap=True)
     rows, width = store.X.shape
     seconds = time.perf_counter() - begin
+    if as_json:
+        sizes = {"rows": rows, "features": width, "nonzeros": int(store.X.nnz)}
+        print(json.dumps({"store": str(out), **sizes, "seconds": seconds}))
+        return
     Console().print(
         f"{out}: {rows:,} rows × {width:,} features, {store.X.nnz:,} non-zeros, in {seconds:.2g} s",
         markup=False,

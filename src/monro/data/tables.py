@@ -114,30 +114,21 @@ def _parse_csv(pa: Any, text: bytes, name: str) -> tuple[Any, _Places]:
     words = first.decode("utf-8", "replace").split(delimiter)
     headless = all(_is_number(word) for word in words)
 
-    def parse(threads: bool) -> Any:
-        return pa.csv.read_csv(
+    try:
+        # One thread: it knows the line of a fault, and leaves none behind when the program ends.
+        table = pa.csv.read_csv(
             io.BytesIO(text),
-            pa.csv.ReadOptions(use_threads=threads, autogenerate_column_names=headless),
+            pa.csv.ReadOptions(use_threads=False, autogenerate_column_names=headless),
             pa.csv.ParseOptions(delimiter=delimiter),
         )
-
-    try:
-        table = parse(True)
-    except pa.ArrowInvalid:
-        try:
-            table = parse(False)  # in one thread, to learn the line
-        except pa.ArrowInvalid as error:
-            reason = str(error)
-            row = re.search(r"Row #(\d+): (.*)", reason)
-            if row:
-                counts = re.search(r"Expected (\d+) columns, got (\d+)", row[2])
-                what = (
-                    f"the line has {counts[2]} columns, the first one {counts[1]}"
-                    if counts
-                    else row[2]
-                )
-                raise DataError(what, name, int(row[1])) from None
+    except pa.ArrowInvalid as error:
+        reason = str(error)
+        row = re.search(r"Row #(\d+): (.*)", reason)
+        if row is None:
             raise DataError(f"the table cannot be read ({_one_line(reason)})", name) from None
+        counts = re.search(r"Expected (\d+) columns, got (\d+)", row[2])
+        what = f"the line has {counts[2]} columns, the first one {counts[1]}" if counts else row[2]
+        raise DataError(what, name, int(row[1])) from None
     repeated = {n for n in table.column_names if table.column_names.count(n) > 1}
     if repeated:
         raise DataError(f"two columns are named {sorted(repeated)[0]!r}", name, 1, "rename one")
@@ -146,7 +137,7 @@ def _parse_csv(pa: Any, text: bytes, name: str) -> tuple[Any, _Places]:
 
 def _parse_parquet(pa: Any, text: bytes, name: str) -> Any:
     try:
-        return pa.parquet.read_table(io.BytesIO(text))
+        return pa.parquet.read_table(io.BytesIO(text), use_threads=False, pre_buffer=False)
     except (pa.ArrowException, OSError) as error:
         raise DataError(
             f"the Parquet file is damaged ({_one_line(str(error))})", name, cure="copy it again"

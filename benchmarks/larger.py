@@ -19,8 +19,8 @@ import numpy as np
 
 from benchmarks.datasets import zipf_rows
 from benchmarks.harness import markdown
+from monro.data.convert import write_store
 from monro.data.read import Data
-from monro.data.store import write_store
 from monro.mapped import row_parts
 
 WIDTH = 47_000

@@ -10,8 +10,8 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from benchmarks.datasets import zipf_rows
 from benchmarks.harness import markdown, median_seconds
+from monro.data.convert import convert
 from monro.data.read import read
-from monro.data.store import convert
 
 
 def _counts_text(path: Path, n: int) -> None:

@@ -18,9 +18,10 @@ import numpy as np
 import monro
 from monro import persist
 from monro.data.conll import read_conll
+from monro.data.convert import convert
 from monro.data.read import read
 from monro.data.scan import scan_block
-from monro.data.store import convert, open_store
+from monro.data.store import open_store
 from monro.errors import MonroError
 
 NUMBER = rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"

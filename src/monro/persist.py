@@ -125,6 +125,13 @@ def write(path: str | Path, kind: str, contents: Contents) -> None:
             raise OSError(f"{path}: cannot be written ({reason}); is the disk full?") from None
 
 
+def kind_of(path: str | Path) -> str | None:
+    """Return what a file of monro's is, without reading it all; None for any other file."""
+    with suppress(ModelFileError):
+        return _read_header(Path(path)).get("monro")
+    return None
+
+
 def read(path: str | Path, kind: str) -> Contents:
     """Read a file of that kind, or say what is wrong with it."""
     from safetensors import SafetensorError

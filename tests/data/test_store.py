@@ -10,9 +10,10 @@ import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
 
 from monro import LinearClassifier
-from monro.data import store
+from monro.data import convert as converting
+from monro.data.convert import convert, write_store
 from monro.data.read import Data, Layout, read
-from monro.data.store import convert, open_store, write_store
+from monro.data.store import open_store
 from monro.errors import DataError
 
 
@@ -33,7 +34,7 @@ def sorted_rows(data):
 
 @pytest.mark.parametrize("buckets", [1, 7])
 def test_a_store_holds_the_same_rows_in_another_order(tmp_path, monkeypatch, buckets):
-    monkeypatch.setattr(store, "_bucket_count", lambda _: buckets)
+    monkeypatch.setattr(converting, "_bucket_count", lambda _: buckets)
     path = make_file(tmp_path)
     data = read(path)
     kept = convert(path, tmp_path / "store", dtype="float64")
@@ -55,7 +56,7 @@ def test_a_store_holds_the_same_rows_in_another_order(tmp_path, monkeypatch, buc
 
 def test_every_place_is_equally_likely(tmp_path, monkeypatch):
     """Row 0 of 6 rows: after 600 shuffles by 3 buckets it was about 100 times in each place."""
-    monkeypatch.setattr(store, "_bucket_count", lambda _: 3)
+    monkeypatch.setattr(converting, "_bucket_count", lambda _: 3)
     path = tmp_path / "data.svm"
     path.write_text("".join(f"{k} 1:1\n" for k in range(6)))
     places = np.zeros(6)

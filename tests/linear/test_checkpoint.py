@@ -11,29 +11,20 @@ import pytest
 import scipy.sparse as sp
 
 from monro import LinearClassifier, LinearRegressor
-from monro.data.store import write_store
+from monro.data.convert import write_store
 from monro.errors import CheckpointError
-from tests.linear.helpers import SOLVERS, assert_same_bits, make_data
+from tests.linear.helpers import SOLVERS, Callback, assert_same_bits, make_data
 
 
 class KilledError(Exception):
     pass
 
 
-class KillAfter:
+class KillAfter(Callback):
     """A callback that ends the fit by an exception after some epochs."""
 
     def __init__(self, epochs):
         self.epochs = epochs
-
-    def setup(self, estimator, context):
-        pass
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context):
-        pass
 
     def on_fit_task_end(self, estimator, context):
         if len(estimator.history_) > self.epochs:

@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from monro import LinearClassifier, LinearRegressor
 from tests.linear.helpers import (
     SOLVERS,
+    Callback,
     assert_same_bits,
     make_data,
 )
@@ -88,21 +89,12 @@ def test_callbacks_do_not_change_the_fit():
     assert_same_bits(watched, LinearClassifier(random_state=0).fit(X, y))
 
 
-class Predictions:
+class Predictions(Callback):
     """Keeps what the estimator of each epoch predicts, and the data it was given."""
 
     def __init__(self):
         self.predicted = []
         self.targets = []
-
-    def setup(self, estimator, context):
-        pass
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context):
-        pass
 
     def on_fit_task_end(self, estimator, context, *, X=None, y=None, fitted_estimator=None):
         if context.task_name == "epoch":

@@ -104,7 +104,7 @@ def convert(
     as_json: bool,
 ) -> None:
     """Convert a file to a store, showing the rows as they come."""
-    from monro.data.store import convert as run
+    from monro.data.convert import convert as run
 
     source = registry.resolve(data)
     if Path(source).is_dir():

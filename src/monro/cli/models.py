@@ -19,11 +19,11 @@ import monro
 from monro._jit import announce_compilation
 from monro.data.read import Data, Layout, is_table, read
 from monro.data.registry import resolve, target_of
-from monro.errors import DataError, ModelFileError
+from monro.errors import DataError
 from monro.linear import _checks
 from monro.linear.classifier import LinearClassifier
 from monro.linear.regressor import LinearRegressor
-from monro.persist import replacing
+from monro.persist import kind_of, replacing
 from monro.progress import patient_console
 from monro.rows import Array
 
@@ -176,14 +176,10 @@ def fit(
     estimator = kind(**parameters | {"verbose": parameters.get("verbose", 0 if quiet else 1)})
     _checks.parameters(estimator, kind._losses)
     _check_output(model, data_name, *([checkpoint] if checkpoint else []))
-    if model.is_file() and model.stat().st_size:
-        try:
-            monro.load(model)
-        except ModelFileError as error:
-            if "no monro" in str(error):
-                raise ValueError(
-                    f"{model}: this file exists, and is no model; give another name, or remove it"
-                ) from None
+    if model.is_file() and model.stat().st_size and kind_of(model) != "model":
+        raise ValueError(
+            f"{model}: this file exists, and is no model; give another name, or remove it"
+        )
 
     begin = time.perf_counter()
     target = target or target_of(data_name)

@@ -1,9 +1,8 @@
-"""The command line: from a file to a model, predictions and an evaluation."""
+"""monro fit: what it says and saves, and what it refuses."""
 
 import gzip
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -11,72 +10,10 @@ import time
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
-from sklearn.datasets import dump_svmlight_file
-from typer.testing import CliRunner
 
 import monro
-from monro import cli
-
-runner = CliRunner()
-
-
-def invoke(*arguments, **options):
-    """Run a command in this process; return its result."""
-    return runner.invoke(cli.app, [str(a) for a in arguments], catch_exceptions=True, **options)
-
-
-def output(*arguments, **options):
-    result = invoke(*arguments, **options)
-    assert result.exit_code == 0, (result.output, result.exception)
-    return result.stdout
-
-
-def failure(*arguments, **options):
-    """Run the program as the shell does; return its one line of complaint."""
-    result = subprocess.run(
-        [sys.executable, "-m", "monro", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        **options,
-    )
-    assert result.returncode == 1, (result.returncode, result.stderr)
-    complaint = result.stderr.splitlines()[-1]
-    assert complaint.startswith("monro: ")
-    assert "Traceback" not in result.stderr
-    return complaint.removeprefix("monro: ")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Train and test files of three tasks, and a model for each."""
-    folder = tmp_path_factory.mktemp("cli")
-    rng = np.random.default_rng(0)
-    X = sp.random_array((600, 30), density=0.3, rng=rng, format="csr")
-    scores = X @ rng.normal(size=(30, 3))
-    targets = {
-        "binary": np.where(scores[:, 0] > 0, 1, -1),
-        "three": scores.argmax(axis=1) + 5,
-        "numbers": scores[:, 0].round(6),
-    }
-    for name, y in targets.items():
-        dump_svmlight_file(X[:400], y[:400], str(folder / f"{name}.train"), zero_based=False)
-        dump_svmlight_file(X[400:], y[400:], str(folder / f"{name}.test"), zero_based=False)
-        task = "regression" if name == "numbers" else "binary"
-        loss = "squared" if name == "numbers" else "log"
-        output(
-            "fit",
-            folder / f"{name}.train",
-            folder / f"{name}.monro",
-            "--task",
-            task,
-            "--loss",
-            loss,
-        )
-    return folder
-
-
-# -------------------------------------------------------------------------------------------- fit
+from monro.data.read import read
+from tests.cli.helpers import failure, invoke, output
 
 
 def test_fit_says_what_it_did(folder, tmp_path):
@@ -106,8 +43,6 @@ def test_fit_quietly(folder, tmp_path):
 
 
 def test_the_model_is_that_of_the_library(folder):
-    from monro.data.read import read
-
     data = read(folder / "binary.train")
     model = monro.LinearClassifier(loss="log", random_state=0).fit(data.X, data.y)
     loaded = monro.load(folder / "binary.monro")
@@ -290,160 +225,6 @@ def test_a_killed_command_goes_on(folder, tmp_path):
     np.testing.assert_array_equal(resumed.coef_, whole.coef_)
 
 
-# ---------------------------------------------------------------------------------------- predict
-
-
-def test_one_label_a_line(folder):
-    from monro.data.read import read
-
-    X = read(folder / "three.test", n_features=30).X
-    labels = [
-        int(line)
-        for line in output("predict", folder / "three.monro", folder / "three.test").split()
-    ]
-    assert labels == monro.load(folder / "three.monro").predict(X).tolist()
-
-
-def test_numbers_come_back_to_the_last_bit(folder):
-    from monro.data.read import read
-
-    X = read(folder / "numbers.test", n_features=30).X
-    text = output("predict", folder / "numbers.monro", folder / "numbers.test")
-    expected = monro.load(folder / "numbers.monro").predict(X)
-    np.testing.assert_array_equal([float(line) for line in text.split()], expected)
-
-
-def test_probabilities(folder):
-    lines = output(
-        "predict", folder / "binary.monro", folder / "binary.test", "--proba"
-    ).splitlines()
-    for line in lines:
-        label, *cells = line.split("\t")
-        proba = {name: float(p) for name, p in (cell.split(":") for cell in cells)}
-        assert set(proba) == {"-1", "1"}
-        assert sum(proba.values()) == pytest.approx(1, abs=1e-5)
-        assert proba[label] >= 0.5 - 1e-6
-
-
-def test_the_best_labels(folder):
-    lines = output(
-        "predict", folder / "three.monro", folder / "three.test", "--top-k", 2
-    ).splitlines()
-    first = output("predict", folder / "three.monro", folder / "three.test").split()
-    for line, label in zip(lines, first, strict=True):
-        (best, high), (_, low) = (cell.split(":") for cell in line.split("\t"))
-        assert best == label
-        assert float(high) >= float(low)
-
-
-def test_json_lines(folder):
-    arguments = ("predict", folder / "binary.monro", folder / "binary.test", "--json")
-    plain = [json.loads(line) for line in output(*arguments).splitlines()]
-    proba = [json.loads(line) for line in output(*arguments, "--proba").splitlines()]
-    top = [json.loads(line) for line in output(*arguments, "--top-k", 1).splitlines()]
-    for a, b, c in zip(plain, proba, top, strict=True):
-        assert a["label"] == b["label"] == c["labels"][0]
-        assert b["proba"][str(a["label"])] == pytest.approx(c["scores"][0])
-
-
-def test_into_a_file(folder, tmp_path):
-    out = tmp_path / "predictions"
-    assert output("predict", folder / "binary.monro", folder / "binary.test", "--out", out) == ""
-    assert out.read_text() == output("predict", folder / "binary.monro", folder / "binary.test")
-
-
-def test_rows_without_labels(folder, tmp_path):
-    text = re.sub(r"^\S+ ", "", (folder / "binary.test").read_text(), flags=re.MULTILINE)
-    bare = tmp_path / "bare.svm"
-    bare.write_text(text)
-    expected = output("predict", folder / "binary.monro", folder / "binary.test")
-    assert output("predict", folder / "binary.monro", bare) == expected
-    assert output("predict", folder / "binary.monro", "-", input=text) == expected
-
-
-def test_a_reader_that_has_seen_enough(folder):
-    command = (
-        f"{sys.executable} -m monro predict {folder}/binary.monro {folder}/binary.test | head -1"
-    )
-    result = subprocess.run(command, shell=True, capture_output=True, text=True)
-    assert result.stderr == ""
-    assert len(result.stdout.splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "what"),
-    [
-        (
-            ["predict", "{}/numbers.monro", "{}/numbers.test", "--proba"],
-            "probabilities need a classifier fitted with --loss log",
-        ),
-        (
-            ["predict", "{}/numbers.monro", "{}/numbers.test", "--top-k", "2"],
-            "--top-k needs a classifier, this is a regressor",
-        ),
-        (
-            ["predict", "{}/binary.monro", "{}/binary.test", "--proba", "--top-k", "2"],
-            "give one of them",
-        ),
-        (["predict", "{}/binary.train", "{}/binary.test"], "binary.train: this is no monro model"),
-        (["predict", "{}/nothing", "{}/binary.test"], "nothing: there is no such file"),
-        (["evaluate", "{}/binary.monro", "{}/three.test"], "row 1 has the label"),
-        (
-            ["evaluate", "{}/binary.monro", "nothing.svm"],
-            "nothing.svm: there is no such file, and no data set",
-        ),
-    ],
-)
-def test_what_cannot_be_done(folder, arguments, what):
-    assert what in failure(*(part.format(folder) for part in arguments))
-
-
-def test_wider_data_than_the_model(folder, tmp_path):
-    path = tmp_path / "wide.svm"
-    path.write_text("1 1:1\n1 31:1\n")
-    text = failure("predict", folder / "binary.monro", path)
-    assert "wide.svm, line 2: the feature 31 is none of the 30 numbered from 1" in text
-
-
-# --------------------------------------------------------------------------------------- evaluate
-
-
-def test_evaluate_a_classifier(folder):
-    result = json.loads(
-        output("evaluate", folder / "binary.monro", folder / "binary.test", "--json")
-    )
-    assert set(result) == {
-        "rows",
-        "error",
-        "accuracy",
-        "precision",
-        "recall",
-        "f1",
-        "auc",
-        "log_loss",
-    }
-    labels = [
-        int(v) for v in output("predict", folder / "binary.monro", folder / "binary.test").split()
-    ]
-    truth = [float(line.split()[0]) for line in (folder / "binary.test").read_text().splitlines()]
-    assert result["accuracy"] == np.mean(np.array(labels) == truth)
-    assert result["accuracy"] + result["error"] == pytest.approx(1)
-    assert "accuracy" in output("evaluate", folder / "binary.monro", folder / "binary.test")
-
-
-def test_evaluate_several_classes_and_numbers(folder):
-    three = json.loads(output("evaluate", folder / "three.monro", folder / "three.test", "--json"))
-    assert set(three) == {"rows", "error", "accuracy", "macro_f1", "log_loss"}
-    numbers = json.loads(
-        output("evaluate", folder / "numbers.monro", folder / "numbers.test", "--json")
-    )
-    assert set(numbers) == {"rows", "rmse", "mae", "r2"}
-    assert numbers["r2"] > 0.9
-
-
-# --------------------------------------------------------------------------------------- bad input
-
-
 @pytest.mark.parametrize(
     ("name", "content", "what"),
     [
@@ -468,59 +249,3 @@ def test_every_bad_file_gets_one_line(tmp_path, name, content, what):
     assert what in text
     assert name in text or name == "one.svm"
     assert [p.name for p in tmp_path.iterdir()] == [name]
-
-
-# ----------------------------------------------------------------------------------- data, compile
-
-
-def test_data_list_and_info():
-    assert "rcv1" in output("data", "list", env={"COLUMNS": "200"})
-    assert json.loads(output("data", "list", "--json"))["w8a"]["about"]
-    text = output("data", "info", "a9a")
-    assert "32,561 rows" in text
-    assert "Apache" in text
-    assert json.loads(output("data", "info", "a9a", "--json"))["features"] == 123
-    assert "did you mean a9a?" in failure("data", "info", "a9b")
-
-
-def test_data_fetch_checks_what_is_here(tmp_path):
-    from tests.data.helpers import data_folder
-
-    data_folder()
-    assert output("data", "fetch", "a9a").count("checked") == 2
-
-
-def test_compile_fills_the_cache(tmp_path):
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    script = """
-from monro.cli import warm
-from monro.linear.classifier import LinearClassifier
-from monro.linear.regressor import LinearRegressor
-LinearClassifier._losses = {"log": LinearClassifier._losses["log"]}
-LinearRegressor._losses = {}
-warm._AUTO = ("dual",)
-warm.run(every=False)
-"""
-    first = subprocess.run(
-        [sys.executable, "-c", script], env=environment, capture_output=True, text=True
-    )
-    assert "combinations of kernels are ready" in first.stdout, first.stderr
-    again = script.replace(
-        "warm.run",
-        """
-from numba.core import event
-class Compiles(event.Listener):
-    def on_start(self, event): raise SystemExit("compiled again")
-    def on_end(self, event): pass
-event.register("numba:compile", Compiles())
-warm.run""",
-    )
-    second = subprocess.run(
-        [sys.executable, "-c", again], env=environment, capture_output=True, text=True
-    )
-    assert second.returncode == 0, second.stderr
-
-
-def test_completion_is_offered():
-    result = runner.invoke(cli.app, ["--help"], env={"COLUMNS": "200"})
-    assert "--install-completion" in result.output

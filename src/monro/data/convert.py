@@ -1,0 +1,351 @@
+"""Making a store: rows shuffled once, in two passes and little memory.
+
+Each row goes to a random bucket on disk, then each bucket is shuffled in memory. That is a uniform
+shuffle. Training may then read long runs of rows in sequence.
+"""
+
+import json
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any, NamedTuple, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from monro.data import read as reading
+from monro.data.files import is_packed, is_stdin
+from monro.data.read import Data, Layout
+from monro.data.scan import LARGEST_COLUMN, RowBlock
+from monro.data.store import DTYPES, VERSION, open_store
+from monro.errors import DataError
+from monro.persist import sync
+from monro.rows import Array
+
+_BUCKET_BYTES = 1 << 25
+_MOST_BUCKETS = 500  # files open at once
+_BUCKETS = 256  # where the size is not known beforehand
+_GROWTH = {True: 8.0, False: 2.0}  # from a file's bytes to those of its rows, packed and plain
+
+Report = Callable[[int], None]
+
+
+class _Part(NamedTuple):
+    """Some rows on their way to the store."""
+
+    values: Array
+    columns: Array
+    lengths: Array
+    labels: Array
+
+
+def convert(
+    source: str | Path,
+    out: str | Path,
+    *,
+    dtype: str = "float32",
+    seed: int = 0,
+    n_features: int | None = None,
+    first_feature: int | None = None,
+    target: str | None = None,
+    report: Report = lambda rows: None,
+) -> Data:
+    r"""Convert a file to a store.
+
+    Parameters
+    ----------
+    source : str or Path
+        A file that `read` takes; ``"-"`` is standard input.
+    out : str or Path
+        The folder to make. It must not exist.
+    dtype : {"float32", "float64"}
+        The precision of the values kept.
+    seed : int
+        Of the shuffle.
+    n_features, first_feature, target
+        As in `read`.
+    report : callable
+        Told how many rows were read, now and then.
+
+    Returns
+    -------
+    Data
+        The store, opened.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "rows.svm").write_text("1 1:0.5 3:2\n-1 2:1\n")
+    ...     convert(f"{folder}/rows.svm", f"{folder}/rows.store").X.shape
+    (2, 3)
+    """
+    if reading.is_table(source):
+        data = reading.read(source, target=target)
+        report(data.X.shape[0])
+        return write_store([(data.X, data.y)], out, dtype=dtype, seed=seed, layout=data.layout)
+    opened = reading.open_rows(source, labelled=True)
+    left_out = 0
+
+    def parts() -> Iterator[_Part]:
+        nonlocal left_out
+        for block in opened.blocks:
+            part = _labelled_part(block)
+            left_out += block.ends.size - part.labels.size
+            report(part.labels.size)
+            yield part
+
+    def layout(lowest: int | None, highest: int) -> Layout:
+        first = reading.find_first_feature(lowest, first_feature, opened)
+        width = n_features or opened.width or max(1, highest + 1 - first)
+        if highest >= first + width:
+            raise DataError(
+                f"a feature is numbered {highest}, beyond the {width:,} announced", opened.name
+            )
+        if lowest is not None and lowest < first:
+            raise DataError(f"a feature is numbered {lowest}, below {first}", opened.name)
+        return Layout(width, first)
+
+    data = _write(parts(), out, dtype, seed, layout, buckets=_bucket_count(source))
+    notes = [f"features are numbered from {data.layout.first_feature}"]
+    if left_out:
+        notes.append(f"{left_out:,} rows without a label were left out")
+    return data._replace(notes=tuple(notes))
+
+
+def write_store(
+    parts: Iterable[tuple[Any, Any]],
+    out: str | Path,
+    *,
+    dtype: str = "float32",
+    seed: int = 0,
+    layout: Layout | None = None,
+) -> Data:
+    """Write a store of matrices and their labels, given one after the other.
+
+    Parameters
+    ----------
+    parts : iterable of (X, y)
+        Arrays or CSR matrices of the same width, each small enough for memory.
+    out, dtype, seed
+        As in `convert`.
+    layout : Layout, optional
+        What the columns are, where they have names.
+
+    Returns
+    -------
+    Data
+        The store, opened.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> rng = np.random.default_rng(0)
+    >>> parts = ((rng.normal(size=(100, 3)), rng.integers(2, size=100)) for _ in range(5))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_store(parts, f"{folder}/store").X.shape
+    (500, 3)
+    """
+    width = layout.n_features if layout else 0
+    classes: list[str] | None = None
+    count = 0
+
+    def rows() -> Iterator[_Part]:
+        nonlocal width, classes, count
+        for X, y in parts:
+            X, y = sp.csr_matrix(X), np.asarray(y)
+            width = width or X.shape[1]
+            if X.shape != (y.size, width):
+                raise ValueError(f"X has the shape {X.shape}, not ({y.size}, {width})")
+            if y.dtype.kind not in "iufb":
+                words, y = np.unique(y.astype(str), return_inverse=True)
+                classes = words.tolist()
+            elif y.dtype.kind in "iu" and np.abs(y).max(initial=0) >= 2**53:
+                raise ValueError("y: labels must be below 2⁵³")
+            count += 1
+            if classes is not None and count > 1:
+                raise ValueError("y: give labels as numbers, or all rows in one part")
+            yield _Part(X.data, X.indices, np.diff(X.indptr).astype(np.int64), y.astype(np.float64))
+
+    return _write(
+        rows(),
+        out,
+        dtype,
+        seed,
+        lambda *_: layout or Layout(width),
+        lambda: classes,
+        buckets=_BUCKETS,
+    )
+
+
+def _write(
+    parts: Iterable[_Part],
+    out: str | Path,
+    dtype: str,
+    seed: int,
+    layout: Callable[[int | None, int], Layout],
+    classes: Callable[[], list[str] | None] = lambda: None,
+    *,
+    buckets: int,
+) -> Data:
+    """Shuffle rows into a new folder, which gets its name when it is whole.
+
+    The layout is asked for when the lowest and highest column are known.
+    """
+    out = Path(out)
+    if out.exists():
+        raise DataError("it exists already", out, cure="remove it, or choose another name")
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype={dtype!r}: choose one of 'float32', 'float64'")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(seed)
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
+        folder = Path(scratch) / "store"
+        folder.mkdir()
+        with _Buckets(Path(scratch), buckets, np.dtype(dtype)) as files:
+            for part in parts:
+                files.put(part, rng)
+            if files.rows == 0:
+                raise DataError("there are no rows with a label", out)
+            chosen = layout(files.lowest, files.highest)
+            if chosen.n_features > LARGEST_COLUMN + 1:
+                raise DataError(f"{chosen.n_features:,} features are too many", out)
+            _shuffle(files, folder, chosen.first_feature, rng)
+        header = {
+            "monro": "store",
+            "version": VERSION,
+            "rows": files.rows,
+            "nonzeros": files.nonzeros,
+            "dtype": dtype,
+            "classes": classes(),
+            "layout": chosen._asdict(),
+        }
+        (folder / "header.json").write_text(json.dumps(header, indent=1) + "\n")
+        for path in (*folder.iterdir(), folder):
+            sync(path)
+        folder.rename(out)
+    return open_store(out)
+
+
+def _bucket_count(source: str | Path) -> int:
+    if is_stdin(source):
+        return _BUCKETS
+    rows = Path(source).stat().st_size * _GROWTH[is_packed(source)]
+    return int(np.clip(np.ceil(rows / _BUCKET_BYTES), 1, _MOST_BUCKETS))
+
+
+def _labelled_part(block: RowBlock) -> _Part:
+    """Leave out rows without a label."""
+    labels = reading.lowest_labels(block)
+    lengths = np.diff(block.ends, prepend=0)
+    kept = ~np.isnan(labels)
+    if kept.all():
+        return _Part(block.values, block.columns, lengths, labels)
+    cells = np.repeat(kept, lengths)
+    return _Part(block.values[cells], block.columns[cells], lengths[kept], labels[kept])
+
+
+def _rows_in_order(part: _Part, order: Array) -> _Part:
+    """Return the rows in another order."""
+    indptr = np.append(0, np.cumsum(part.lengths))
+    lengths = part.lengths[order]
+    ends = np.cumsum(lengths)
+    # The cell each new cell comes from: its row's old start, and its place in the row.
+    cells = np.repeat(indptr[order] - (ends - lengths), lengths)
+    cells += np.arange(cells.size)
+    return _Part(part.values[cells], part.columns[cells], lengths, part.labels[order])
+
+
+class _Buckets:
+    """Files of rows, each row in a random one; records of lengths, labels, columns, values."""
+
+    def __init__(self, folder: Path, count: int, dtype: Any):
+        self.paths = [folder / f"bucket{k}" for k in range(count)]
+        self.files: list[IO[bytes]] = [path.open("wb") for path in self.paths]
+        self.dtype = dtype
+        self.rows = 0
+        self.nonzeros = 0
+        self.lowest: int | None = None  # column
+        self.highest = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for file in self.files:
+            file.close()
+
+    def put(self, part: _Part, rng: np.random.Generator) -> None:
+        """Append each row to a random bucket."""
+        which = rng.integers(len(self.files), size=part.labels.size)
+        order = np.argsort(which, kind="stable")
+        part = _rows_in_order(part, order)
+        rows = np.append(0, np.cumsum(np.bincount(which, minlength=len(self.files))))
+        cells = np.append(0, np.cumsum(part.lengths))
+        with np.errstate(over="ignore"):
+            values = part.values.astype(self.dtype)
+        if not np.isfinite(values).all():
+            large = part.values[~np.isfinite(values)][0]
+            raise ValueError(
+                f"dtype={self.dtype.name!r}: the value {large:g} is beyond its range; use float64"
+            )
+        self.rows += part.labels.size
+        self.nonzeros += part.values.size
+        if part.columns.size:
+            low = int(part.columns.min())
+            self.lowest = low if self.lowest is None else min(self.lowest, low)
+            self.highest = max(self.highest, int(part.columns.max()))
+        for file, start, stop in zip(self.files, rows, rows[1:], strict=False):
+            if start == stop:
+                continue
+            first, last = cells[start], cells[stop]
+            np.array([stop - start, last - first]).tofile(file)
+            part.lengths[start:stop].tofile(file)
+            part.labels[start:stop].tofile(file)
+            part.columns[first:last].astype(np.int32).tofile(file)
+            values[first:last].tofile(file)
+
+    def take(self) -> Iterator[_Part]:
+        """Give back the rows, bucket by bucket, deleting each."""
+        for file, path in zip(self.files, self.paths, strict=True):
+            file.close()
+            records = []
+            with path.open("rb") as bucket:
+                while (counts := np.fromfile(bucket, np.int64, 2)).size:
+                    rows, cells = counts
+                    lengths = np.fromfile(bucket, np.int64, rows)
+                    labels = np.fromfile(bucket, np.float64, rows)
+                    columns = np.fromfile(bucket, np.int32, cells)
+                    values = np.fromfile(bucket, self.dtype, cells)
+                    records.append(_Part(values, columns, lengths, labels))
+            path.unlink()
+            fields = [list(parts) for parts in zip(*records, strict=True)]
+            del records
+            if fields:
+                yield _Part(*map(_joined, fields))
+
+
+def _joined(arrays: list[Array]) -> Array:
+    """Join arrays, and let go of them."""
+    whole = np.concatenate(arrays)
+    arrays.clear()
+    return whole
+
+
+def _shuffle(buckets: _Buckets, folder: Path, first: int, rng: np.random.Generator) -> None:
+    """Write the rows of all buckets, each bucket's in random order."""
+    total = 0
+    with (
+        (folder / "values.bin").open("wb") as values,
+        (folder / "columns.bin").open("wb") as columns,
+        (folder / "ends.bin").open("wb") as ends,
+        (folder / "labels.bin").open("wb") as labels,
+    ):
+        np.zeros(1, np.int64).tofile(ends)
+        for part in buckets.take():
+            part = _rows_in_order(part, rng.permutation(part.labels.size))
+            part.values.tofile(values)
+            (part.columns - np.int32(first)).tofile(columns)
+            (total + np.cumsum(part.lengths)).tofile(ends)
+            part.labels.tofile(labels)
+            total += part.values.size

@@ -13,6 +13,9 @@ NAMES = {
     "robustness": "test error on RCV1 against the learning rate, the ridge and the decay",
     "sgdqn": "learnt gains on deconditioned covtype (Figures 5 and 6 of paper 004)",
     "scaling": "time per epoch against non-zeros, width and threads",
+    "unbiased": "paper 000 redone: its methods at its settings, through one honest evaluator",
+    "blocks": "softmax: what sixteen classes a step cost and bring, up to a million classes",
+    "manyclasses": "softmax: time to equal train log-loss, beside scikit-learn and PyTorch",
     "readers": "reading svmlight text, beside scikit-learn's loader",
     "larger": "training on a store five times larger than the memory allowed",
     "coldstart": "seconds until --help, a first fit cold and warm, a second fit",
@@ -24,12 +27,12 @@ def main() -> None:
     listing = "; ".join(f"{name}: {text}" for name, text in NAMES.items())
     parser.add_argument("names", nargs="*", metavar="NAME", help=listing)
     parser.add_argument("--quick", action="store_true", help="smaller and fewer: a smoke test")
-    parser.add_argument("--readme", action="store_true", help="render the README's tables")
+    parser.add_argument("--render", action="store_true", help="make the documents' tables anew")
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in NAMES]
     if unknown:
         parser.error(f"unknown benchmark {unknown[0]!r}: choose from {', '.join(NAMES)}")
-    if not options.names and not options.readme:
+    if not options.names and not options.render:
         parser.print_help()
     # Peers warn of stopping before their tolerance: here they are stopped on purpose.
     warnings.filterwarnings("ignore", module="sklearn|vowpalwabbit")
@@ -38,8 +41,8 @@ def main() -> None:
         path = harness.save(name, result, quick=options.quick)
         print(harness.tables(name, result))
         print(f"written: {path}")
-    if options.readme:
-        harness.render_readme()
+    if options.render:
+        harness.render()
 
 
 if __name__ == "__main__":

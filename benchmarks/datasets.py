@@ -10,6 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_files
 from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import normalize
+
+from monro.data.read import read
 
 
 class Data(NamedTuple):
@@ -68,6 +71,60 @@ def covtype() -> Data:
     X = table[:, :-1]
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     return _split(X, np.where(table[:, -1] == 2, 1.0, -1.0))
+
+
+# ------------------------------------------------------------------------------- many classes
+
+
+def _first_labels(train: str, test: str) -> Data:
+    """Rows of unit length; of several labels the lowest."""
+    X, y, test_X, test_y = (part for name in (train, test) for part in read(folder() / name)[:2])
+    return Data(normalize(X), y, normalize(test_X), test_y)
+
+
+def _images(name: str) -> np.ndarray:
+    data = gzip.decompress((folder() / name).read_bytes())
+    return normalize(np.frombuffer(data, np.uint8, offset=16).reshape(-1, 784).astype(np.float64))
+
+
+@cache
+def bibtex() -> Data:
+    return _first_labels("bibtex/train.xc.txt.gz", "bibtex/test.xc.txt.gz")
+
+
+@cache
+def delicious() -> Data:
+    return _first_labels("delicious/train.xc.txt.gz", "delicious/test.xc.txt.gz")
+
+
+@cache
+def rcv1_topics() -> Data:
+    return _first_labels("rcv1/rcv1_topics_train.xc.txt.gz", "rcv1/rcv1_topics_test.xc.txt.gz")
+
+
+@cache
+def mnist() -> Data:
+    parts: list[np.ndarray] = []
+    for part in ("train", "t10k"):
+        labels = gzip.decompress((folder() / f"mnist/{part}-labels-idx1-ubyte.gz").read_bytes())
+        parts += [
+            _images(f"mnist/{part}-images-idx3-ubyte.gz"),
+            np.frombuffer(labels, np.uint8)[8:],
+        ]
+    return Data(*parts)
+
+
+@cache
+def omniglot() -> Data:
+    parts: list[np.ndarray] = []
+    for part in ("train", "test"):
+        labels = gzip.decompress((folder() / f"omniglot/{part}-labels.txt.gz").read_bytes())
+        images = _images(f"omniglot/{part}-images-idx3-ubyte.gz")
+        parts += [images, np.array(labels.split(), np.int64)]
+    return Data(*parts)
+
+
+# ------------------------------------------------------------------------------------- generated
 
 
 def zipf_rows(n: int, d: int, draws: int, seed: int = 0) -> sp.csr_matrix:

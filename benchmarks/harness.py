@@ -15,7 +15,10 @@ from typing import Any
 import numpy as np
 
 RESULTS = Path(__file__).parent / "results"
-README = Path(__file__).parent.parent / "README.md"
+_ROOT = Path(__file__).parent.parent
+README = _ROOT / "README.md"
+# Where tables of results stand.
+DOCUMENTS = [README, _ROOT / "docs" / "softmax.md"]
 
 
 def median_seconds(runs: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
@@ -81,13 +84,14 @@ def tables(name: str, result: dict[str, Any]) -> str:
 _BLOCK = re.compile(r"(<!-- benchmark: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def rendered_readme() -> str:
-    """Return the README with every benchmark's table made anew from its results."""
+def rendered(document: Path) -> str:
+    """Return a document with every benchmark's table made anew from its results."""
     return _BLOCK.sub(
         lambda match: f"{match[1]}{tables(match[2], load(match[2]))}\n{match[3]}",
-        README.read_text(),
+        document.read_text(),
     )
 
 
-def render_readme() -> None:
-    README.write_text(rendered_readme())
+def render() -> None:
+    for document in DOCUMENTS:
+        document.write_text(rendered(document))

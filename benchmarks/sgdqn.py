@@ -10,9 +10,10 @@ import numpy as np
 
 from benchmarks import datasets
 from benchmarks.harness import markdown
+from monro.fitting import visiting_order
 from monro.linear.solvers import Problem, make_solver
 from monro.linear.state import Examples
-from monro.linear.train import objective, visiting_order
+from monro.linear.train import objective
 from monro.losses import Log
 from monro.rows import as_rows
 

@@ -1,15 +1,20 @@
-"""sigmoid, softplus and omega, compiled and plain, against scipy and 50-digit arithmetic."""
+"""sigmoid, softplus and omega, compiled and plain, against scipy and 50-digit arithmetic.
+
+And the functions that loops over classes call, in both precisions.
+"""
 
 import math
 from decimal import Decimal, localcontext
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
-from monro._math import omega, sigmoid, softplus
+from monro._jit import vector_kernel
+from monro._math import fast_exp, fast_log, fast_omega, omega, sigmoid, softplus
 
 PROPERTY = settings(deadline=None, derandomize=True, max_examples=200)
 NORMAL = 708.0  # exp(-708) is still a normal number, with all its digits
@@ -119,3 +124,97 @@ def test_omega_solves_its_equation(f, t):
 @given(t=st.floats(-1e300, -37.0))
 def test_omega_is_the_exponential_far_left(f, t):
     np.testing.assert_allclose(f(t), math.exp(t), rtol=1e-15)
+
+
+# --------------------------------------------------------------------------- for loops over classes
+
+
+@vector_kernel
+def tabulate_exp(x, out):
+    for i in range(x.size):
+        out[i] = fast_exp(x[i])
+
+
+@vector_kernel
+def tabulate_log(x, out):
+    for i in range(x.size):
+        out[i] = fast_log(x[i])
+
+
+@vector_kernel
+def tabulate_omega(x, out):
+    for i in range(x.size):
+        out[i] = fast_omega(x[i])
+
+
+def tabulated(tabulate, x, dtype):
+    """Return the arguments as they were rounded, and the function there."""
+    x = np.asarray(x, dtype)
+    out = np.empty_like(x)
+    tabulate(x, out)
+    return x.astype(np.float64), out.astype(np.float64)
+
+
+needs_compiler = pytest.mark.skipif(
+    bool(numba.config.DISABLE_JIT), reason="plain Python has one precision"
+)
+in_both = pytest.mark.parametrize(
+    ("dtype", "accuracy"), [("float32", 4e-7), ("float64", 1e-14)], ids=["single", "double"]
+)
+
+
+@in_both
+def test_fast_exp_agrees_with_numpy(dtype, accuracy):
+    x = np.concatenate([np.linspace(-87, 88, 100_001), np.linspace(-1, 1, 20_001), [0.0]])
+    x, value = tabulated(tabulate_exp, x, dtype)
+    np.testing.assert_allclose(value, np.exp(x), rtol=accuracy)
+
+
+@in_both
+def test_fast_log_agrees_with_numpy(dtype, accuracy):
+    x = np.concatenate([np.logspace(-37.9, 38.5, 100_001), np.linspace(0.4, 3.0, 20_001)])
+    x = np.append(x, 2.0 ** np.arange(-125, 128) * np.sqrt(0.5))  # where the exponent changes
+    x, value = tabulated(tabulate_log, x, dtype)
+    np.testing.assert_allclose(value, np.log(x), rtol=accuracy, atol=accuracy / 4)
+    assert tabulated(tabulate_log, [1.0], dtype)[1] == 0.0
+
+
+@in_both
+def test_fast_omega_agrees_with_scipy(dtype, accuracy):
+    x = np.concatenate([np.linspace(-80, 60, 100_001), np.logspace(1.5, 30, 10_001)])
+    # The formula changes at these.
+    borders = np.array([-37.0, -15.0, -6.0, 1.0, 15.0, 20.0], dtype)
+    for towards in (-np.inf, np.inf):
+        x = np.append(x, np.nextafter(borders, np.array(towards, dtype)))
+    x, value = tabulated(tabulate_omega, np.append(x, borders), dtype)
+    expected = special.wrightomega(x)
+    np.testing.assert_allclose(value, expected, rtol=3 * accuracy)
+    assert (np.diff(tabulated(tabulate_omega, np.linspace(-20, 30, 5001), dtype)[1]) > 0).all()
+
+
+@needs_compiler
+@in_both
+def test_extreme_arguments_give_the_values_at_the_border(dtype, accuracy):
+    low, high = {"float32": (-87.0, 88.0), "float64": (-np.inf, 700.0)}[dtype]
+    far = np.array([-np.inf, -1e30, -1e6, -800.0, -100.0, 100.0, 800.0, 1e6, 1e30, np.inf])
+    x, value = tabulated(tabulate_exp, far, dtype)
+    np.testing.assert_allclose(value, np.exp(np.clip(x, low, high)), rtol=accuracy)
+    assert np.isfinite(value).all()
+
+    least = {"float32": -80.0, "float64": -700.0}[dtype]
+    x, value = tabulated(tabulate_omega, far[:-1], dtype)
+    assert (value > 0).all()
+    np.testing.assert_allclose(value, special.wrightomega(np.maximum(x, least)), rtol=3 * accuracy)
+
+    tiny = np.finfo(dtype).tiny
+    _, value = tabulated(tabulate_log, [tiny, np.finfo(dtype).max], dtype)
+    expected = [math.log(tiny), math.log(np.finfo(dtype).max)]
+    np.testing.assert_allclose(value, expected, rtol=accuracy)
+
+
+@needs_compiler
+def test_the_log_of_zero_and_of_infinity_in_single_precision_are_still_numbers():
+    # A rate of zero and a sum that overflowed: they only have to be far out.
+    _, (zero, infinity) = tabulated(tabulate_log, [0.0, np.inf], "float32")
+    assert -100 < zero < -80
+    assert 80 < infinity < 100

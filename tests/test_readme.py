@@ -1,4 +1,4 @@
-"""The README's tables are made from the committed results, and nothing else."""
+"""The documents' tables are made from the committed results, and nothing else."""
 
 import os
 import re
@@ -6,12 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from benchmarks import harness
 from benchmarks.__main__ import NAMES
 
 
-def test_tables_equal_the_results():
-    assert harness.README.read_text() == harness.rendered_readme()
+@pytest.mark.parametrize("document", harness.DOCUMENTS, ids=lambda path: path.name)
+def test_tables_equal_the_results(document):
+    assert document.read_text() == harness.rendered(document)
 
 
 def test_every_benchmark_has_a_result():

@@ -6,13 +6,15 @@ if TYPE_CHECKING:
     from monro.linear.classifier import LinearClassifier
     from monro.linear.regressor import LinearRegressor
     from monro.persist import load
+    from monro.softmax.classifier import SoftmaxClassifier
 
-__all__ = ["LinearClassifier", "LinearRegressor", "load"]
+__all__ = ["LinearClassifier", "LinearRegressor", "SoftmaxClassifier", "load"]
 __version__ = "0.1.0"
 
 _HOMES = {
     "LinearClassifier": "monro.linear.classifier",
     "LinearRegressor": "monro.linear.regressor",
+    "SoftmaxClassifier": "monro.softmax.classifier",
     "load": "monro.persist",
 }
 

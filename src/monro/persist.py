@@ -30,6 +30,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 ESTIMATORS = {
     "LinearClassifier": "monro.linear.classifier",
     "LinearRegressor": "monro.linear.regressor",
+    "SoftmaxClassifier": "monro.softmax.classifier",
 }
 
 
@@ -243,7 +244,7 @@ def load(path: str | Path) -> Any:
 
     Returns
     -------
-    LinearClassifier or LinearRegressor
+    LinearClassifier, LinearRegressor or SoftmaxClassifier
         The estimator as it was: it predicts the same, and goes on training from where it was.
 
     Raises

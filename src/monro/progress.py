@@ -99,10 +99,12 @@ class Progress:
             return
         speed = self.rows / max(record["seconds"] - self._seconds, 1e-9)
         self._seconds = record["seconds"]
-        note = f"loss {record['loss']:.5g}"
-        for name, short in (("objective", "objective"), ("validation_loss", "validation")):
-            if name in record:
-                note += f"  {short} {record[name]:.5g}"
+        shown = {"log_loss": "log-loss", "objective": "objective", "validation_loss": "validation"}
+        if "log_loss" not in record:
+            shown = {"loss": "loss"} | shown
+        note = "  ".join(
+            f"{short} {record[name]:.5g}" for name, short in shown.items() if name in record
+        )
         note += f"  {_short(speed)} rows/s"
         if self._bar is not None:
             self._bar.update(self._task, completed=record["epoch"], note=note)

@@ -7,6 +7,7 @@ from sklearn.linear_model import LogisticRegression
 
 import monro.linear.train
 from monro import LinearClassifier, LinearRegressor
+from monro.fitting import visiting_order
 from tests.linear.helpers import SOLVERS, assert_close, assert_same_bits, make_data, objective
 
 # ----------------------------------------------------------------------------------- sample weights
@@ -163,7 +164,7 @@ def test_shuffling_blocks_is_nearly_as_good_as_shuffling_rows(solver, monkeypatc
     settings = {"loss": "log", "solver": solver, "alpha": 1e-4, "max_epochs": 5}
 
     rng = np.random.default_rng(0)
-    order = monro.linear.train.visiting_order(y.size, rng)
+    order = visiting_order(y.size, rng)
     assert (np.diff(order) == 1).mean() > 0.5  # blocks are in use
     blocks = objective(LinearClassifier(**settings, random_state=0).fit(X, y), X, y)
     monkeypatch.setattr(monro.linear.train, "visiting_order", lambda n, rng, *_: rng.permutation(n))
@@ -226,7 +227,7 @@ def test_the_automatic_rate_follows_the_unit_of_the_features(unit):
 
 def test_rows_in_a_file_are_visited_in_runs_and_all_of_them_once():
     n, near = 40_000, 4
-    order = monro.linear.train.visiting_order(n, np.random.default_rng(0), near)
+    order = visiting_order(n, np.random.default_rng(0), near)
     assert sorted(order.tolist()) == list(range(n))
     # Runs of 4 blocks of 16 rows stay within 64 rows, and begin anywhere.
     runs = order[: n // 64 * 64 - 640].reshape(-1, 64)

@@ -29,6 +29,7 @@ class Task(StrEnum):
 
     binary = "binary"
     regression = "regression"
+    softmax = "softmax"
 
 
 class Precision(StrEnum):
@@ -91,8 +92,8 @@ def fit(
         str | None, typer.Option(help="hinge, log, squared, …: the default is the estimator's.")
     ] = None,
     solver: Annotated[
-        str, typer.Option(help="The solver; auto is the one we would take.")
-    ] = "auto",
+        str | None, typer.Option(help="The solver; the default is the one we would take.")
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -109,6 +110,13 @@ def fit(
     ] = None,
     first_feature: FirstFeature = None,
     target: Target = None,
+    first_label: Annotated[
+        bool, typer.Option("--first-label", help="Of a row's several labels take the lowest.")
+    ] = False,
+    classes: Annotated[
+        int | None,
+        typer.Option(min=2, help="Labels are 0 … N-1, though not all may occur (softmax)."),
+    ] = None,
     jobs: Annotated[int, typer.Option(help="Threads; -1 for all cores.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0,
     json: Json = False,
@@ -117,17 +125,20 @@ def fit(
     """Fit a model to DATA and save it as MODEL."""
     from monro.cli.models import fit as run
 
-    given = {"loss": loss} if loss is not None else {}
+    given = {"loss": loss, "solver": solver}
     run(
         data,
         model,
         task.value,
-        given | {"solver": solver, "n_jobs": jobs, "random_state": seed},
+        {name: value for name, value in given.items() if value is not None}
+        | {"n_jobs": jobs, "random_state": seed},
         set_ or [],
         checkpoint=checkpoint,
         n_features=features,
         first_feature=first_feature,
         target=target,
+        first_label=first_label,
+        n_classes=classes,
         as_json=json,
         quiet=quiet,
     )

@@ -26,8 +26,15 @@ from monro.linear.regressor import LinearRegressor
 from monro.persist import kind_of, replacing
 from monro.progress import patient_console
 from monro.rows import Array
+from monro.softmax.classifier import SoftmaxClassifier
+from monro.softmax.plans import check_parameters
 
-_ESTIMATORS: dict[str, Any] = {"binary": LinearClassifier, "regression": LinearRegressor}
+_ESTIMATORS: dict[str, Any] = {
+    "binary": LinearClassifier,
+    "regression": LinearRegressor,
+    "softmax": SoftmaxClassifier,
+}
+_MEASURED = ("objective", "log_loss", "validation_loss")
 _COMPILING = "compiling: once, then it is cached on disk …"
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
 
@@ -146,13 +153,26 @@ def _check_output(out: Path, *inputs: str | Path) -> None:
 # -------------------------------------------------------------------------------------------- fit
 
 
-def _check_labels(data: Data, task: str, name: str) -> None:
-    if task == "binary" and data.y.dtype.kind == "f":  # type: ignore[union-attr]
+def _check_labels(data: Data, task: str, name: str, first_label: bool) -> None:
+    if task == "softmax" and data.several_labels and not first_label:
+        raise DataError(
+            f"{data.several_labels:,} rows have several labels",
+            name,
+            cure="give --first-label to take the lowest of each",
+        )
+    if task != "regression" and data.y.dtype.kind == "f":  # type: ignore[union-attr]
         raise DataError(
             "the labels are not whole numbers", name, cure="use --task regression, or round them"
         )
     if task == "regression" and data.y.dtype.kind not in "iuf":  # type: ignore[union-attr]
-        raise DataError("the labels are no numbers", name, cure="use --task binary")
+        raise DataError("the labels are no numbers", name, cure="use --task binary or softmax")
+
+
+def _check_parameters(estimator: Any) -> None:
+    if isinstance(estimator, SoftmaxClassifier):
+        check_parameters(estimator)
+    else:
+        _checks.parameters(estimator, estimator._losses)
 
 
 def fit(
@@ -166,15 +186,23 @@ def fit(
     n_features: int | None,
     first_feature: int | None,
     target: str | None,
+    first_label: bool,
+    n_classes: int | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
     """Fit and save; say what was done."""
+    if task != "softmax" and (first_label or n_classes is not None):
+        raise ValueError("--first-label and --classes are for --task softmax")
+    if task == "softmax" and "loss" in parameters:
+        raise ValueError("--loss: --task softmax has one loss, the negative log-likelihood")
+    if n_classes is not None:
+        parameters["classes"] = np.arange(n_classes)
     console = patient_console(stderr=True, quiet=quiet)
     kind = _ESTIMATORS[task]
     parameters |= parse_settings(settings, sorted(kind().get_params()))
     estimator = kind(**parameters | {"verbose": parameters.get("verbose", 0 if quiet else 1)})
-    _checks.parameters(estimator, kind._losses)
+    _check_parameters(estimator)
     _check_output(model, data_name, *([checkpoint] if checkpoint else []))
     if model.is_file() and model.stat().st_size and kind_of(model) != "model":
         raise ValueError(
@@ -186,7 +214,7 @@ def fit(
     data = _read(
         console, data_name, n_features=n_features, first_feature=first_feature, target=target
     )
-    _check_labels(data, task, data_name)
+    _check_labels(data, task, data_name, first_label)
     seconds = time.perf_counter() - begin
     rows, width = data.X.shape
     _say(
@@ -217,20 +245,19 @@ def fit(
     estimator.save(model)
     if checkpoint is not None:  # its work is done, and the model is safe
         checkpoint.unlink(missing_ok=True)
+    last = estimator.history_[-1]
     result = {
         "model": str(model),
         "rows": rows,
         "features": width,
-        **({"classes": estimator.classes_.tolist()} if task == "binary" else {}),
-        "loss": estimator.loss,
-        "solver": estimator.solver_,
+        **({"classes": estimator.classes_.tolist()} if task != "regression" else {}),
+        **({"loss": estimator.loss} if task != "softmax" else {}),
+        "solver": getattr(estimator, "solver_", estimator.solver),
         **({"learning_rate": estimator.learning_rate_} if estimator.learning_rate_ else {}),
         "epochs": estimator.n_iter_,
         "seconds": seconds,
-        "mean_loss": estimator.history_[-1]["loss"],
-        **{
-            k: v for k, v in estimator.history_[-1].items() if k in ("objective", "validation_loss")
-        },
+        **({"mean_loss": last["loss"]} if task != "softmax" else {}),
+        **{name: last[name] for name in _MEASURED if name in last},
     }
     _print_result(f"{type(estimator).__name__}", result, as_json)
 
@@ -269,6 +296,16 @@ def _class_scores(estimator: Any, X: Any) -> Array:
     return np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
 
 
+def _best(estimator: Any, X: Any, k: int) -> tuple[Array, Array]:
+    """Return the k best labels of each row, and their probabilities or scores."""
+    if hasattr(estimator, "predict_top_k"):
+        labels, log_proba = estimator.predict_top_k(X, k)
+        return labels, np.exp(log_proba)
+    scores = _class_scores(estimator, X)
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    return estimator.classes_[order], np.take_along_axis(scores, order, axis=1)
+
+
 def _cell(value: Any) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
@@ -293,7 +330,7 @@ def predict(
     if top_k is not None and classes is None:
         raise ValueError(f"{model}: --top-k needs a classifier, this is a regressor")
 
-    labels = estimator.predict(X).tolist()
+    labels = estimator.predict(X).tolist() if top_k is None else []
     lines: Iterator[str]
     if proba:
         table = _probabilities(estimator, X, model).tolist()
@@ -311,10 +348,8 @@ def predict(
                 for label, row in zip(labels, table, strict=True)
             )
     elif top_k is not None:
-        scores = _class_scores(estimator, X)
-        order = np.argsort(-scores, axis=1, kind="stable")[:, :top_k]
-        best = np.take_along_axis(scores, order, axis=1).tolist()
-        named = classes[order].tolist()  # type: ignore[index]
+        labels_of, best_of = _best(estimator, X, top_k)
+        named, best = labels_of.tolist(), best_of.tolist()
         if as_json:
             lines = (
                 json.dumps({"labels": row, "scores": values})
@@ -345,8 +380,11 @@ def _classifier_metrics(estimator: Any, X: Any, y: Array, name: str) -> dict[str
         raise DataError(
             f"row {unknown[0] + 1} has the label {y[unknown[0]]}, the model knows {known}",
             name,
-            cure="leave out rows of other labels",
+            cure="leave out rows of other labels, or declare them all when you fit",
         )
+    if hasattr(estimator, "evaluate"):
+        measures: dict[str, float] = estimator.evaluate(X, y)
+        return measures
     predicted = estimator.predict(X)
     result = {"error": float(np.mean(predicted != y)), "accuracy": float(np.mean(predicted == y))}
     if classes.size == 2:

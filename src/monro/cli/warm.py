@@ -16,6 +16,8 @@ from monro.linear.regressor import LinearRegressor
 from monro.linear.solvers import SOLVERS
 from monro.linear.train import average_rows
 from monro.rows import WIDE
+from monro.softmax.classifier import SoftmaxClassifier
+from monro.softmax.solvers import SOLVERS as SOFTMAX
 
 _AUTO = ("dual", "aisgd")
 
@@ -34,6 +36,21 @@ def _rows() -> dict[str, Any]:
     }
 
 
+def _softmax_jobs(every: bool) -> list[tuple[dict[str, Any], tuple[str, Any]]]:
+    """Return settings of SoftmaxClassifier and rows: all that have kernels of their own."""
+    settings: list[dict[str, Any]] = [{"solver": "implicit"}]
+    if every:
+        settings = [
+            {"solver": solver, "formulation": form, "sampling": sampling}
+            for solver, traits in SOFTMAX.items()
+            for form in traits.formulations or ("auto",)
+            for sampling in (("auto", "uniform") if traits.classes else ("auto",))
+            if traits.takes_rate
+        ]
+    rows = [(form, X) for form, X in _rows().items() if "wide" not in form]
+    return list(product(settings, rows))
+
+
 def run(*, every: bool) -> None:
     """Fit tiny problems with each combination of solver, loss and kind of rows."""
     solvers = tuple(SOLVERS) if every else _AUTO
@@ -46,6 +63,7 @@ def run(*, every: bool) -> None:
         for loss, solver, X in product(losses, solvers, _rows().items())
     ]
     y = np.arange(30) % 2
+    many = _softmax_jobs(every)
     console = Console(stderr=True)
     begin = time.perf_counter()
     scan_block(b"1 1:0.5\n", 1, "")
@@ -53,7 +71,7 @@ def run(*, every: bool) -> None:
     columns_of(_rows()["wide, float64"]).rows(_rows()["wide, float64"])
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        task = progress.add_task("compiling", total=len(jobs))
+        task = progress.add_task("compiling", total=len(jobs) + len(many))
         for kind, loss, solver, (form, X) in jobs:
             progress.update(task, description=f"{loss}, {solver}, {form}")
             wide = form.startswith("wide")  # as it is, not narrowed
@@ -61,5 +79,12 @@ def run(*, every: bool) -> None:
                 loss=loss, solver=solver, max_epochs=2, alpha=0.1, warm_start=wide, random_state=0
             ).fit(X, y)
             progress.advance(task)
+        for settings, (form, X) in many:
+            progress.update(task, description=f"softmax, {settings['solver']}, {form}")
+            model = SoftmaxClassifier(**settings, max_epochs=2, random_state=0).fit(X, y)
+            model.predict(X)
+            progress.advance(task)
     seconds = time.perf_counter() - begin
-    Console().print(f"{len(jobs)} combinations of kernels are ready, in {seconds:.1f} s")
+    Console().print(
+        f"{len(jobs) + len(many)} combinations of kernels are ready, in {seconds:.1f} s"
+    )

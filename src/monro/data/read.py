@@ -33,6 +33,7 @@ class Data(NamedTuple):
     layout: Layout
     format: str
     notes: tuple[str, ...] = ()  # what had to be decided, for the user to see
+    several_labels: int = 0  # rows that had more than one
 
 
 def read(
@@ -215,10 +216,14 @@ def _read_rows(
         X, y = X[kept], y[kept]
         if kept.size == 0:
             raise DataError("no row has a label", source.name)
+    several = int((np.diff(rows.label_ends, prepend=0) > 1).sum())
+    if labelled and several:
+        notes.append(f"{several:,} rows have several labels: the lowest counts")
     return Data(
         X,
         as_integers(y) if not np.isnan(y).all() else None,
         Layout(width, first),
         source.format,
         tuple(notes),
+        several,
     )

@@ -2,27 +2,22 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from copy import deepcopy
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from joblib import effective_n_jobs
-from sklearn.base import BaseEstimator
-from sklearn.callback import CallbackSupportMixin
-from sklearn.model_selection import train_test_split
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from monro import persist
-from monro.errors import CheckpointError, DivergenceError
+from monro import checks, persist
+from monro.errors import DivergenceError
+from monro.estimator import Estimator, drop_weightless
+from monro.fitting import Record, run_epochs
 from monro.linear import _checks
 from monro.linear.columns import Columns, columns_of
 from monro.linear.solvers import LEARNT, SOLVERS, Problem, make_solver
 from monro.linear.state import Examples
-from monro.linear.storage import Checkpoint, fingerprint, from_contents, to_contents
+from monro.linear.storage import STATES, from_contents, same_width, to_contents
 from monro.linear.train import (
-    Stopper,
     Task,
     Trainer,
     choose_rate,
@@ -33,11 +28,8 @@ from monro.linear.train import (
     single_loss,
 )
 from monro.losses import Loss
-from monro.mapped import is_mapped, row_parts, row_range
-from monro.progress import Progress
+from monro.mapped import is_mapped, row_parts
 from monro.rows import Array
-
-Record = dict[str, float]
 
 # A loss this many times that of zero weights is not learning: explicit steps are running away.
 _RUNAWAY = 1e6
@@ -52,13 +44,7 @@ def _loss_at_zero(tasks: list[Task]) -> float:
     return float(np.mean(zeros))
 
 
-def _drop_weightless(X: Any, y: Array, weight: Array) -> tuple[Any, Array, Array]:
-    """Leave out rows of weight 0: they must not even be visited."""
-    kept = np.flatnonzero(weight)
-    return (X, y, weight) if kept.size == weight.size else (X[kept], y[kept], weight[kept])
-
-
-class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
+class Linear(Estimator):
     """Base of LinearClassifier and LinearRegressor, which add targets, losses and predictions."""
 
     @abstractmethod
@@ -69,22 +55,14 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     def _targets(self, y: Array) -> list[Array]:
         """Return the targets of each model to train."""
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
     # ------------------------------------------------------------------------------ one fit
-
-    def _seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _fit(self, X: Any, y: Array, weight: Array, checkpoint: str | Path | None = None) -> Self:
         """Train for up to max_epochs on checked data."""
         seed = self._seed()
         self.__dict__.pop("_layout", None)  # of an earlier fit's data
-        X, y, weight = _drop_weightless(X, y, weight)
-        saved = None if checkpoint is None else self._checkpoint(checkpoint, X, y, weight)
+        X, y, weight = drop_weightless(X, y, weight)
+        saved = self._checkpoint(checkpoint, X, y, weight, STATES, same_width)
         if saved is not None and saved.found:
             seed = saved.about("seed")
         rng = np.random.default_rng(seed)
@@ -96,51 +74,24 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         problems = self._problems(X, y, weight, columns=columns)
         tasks = self._tasks(problems, rng, streaming=False)
         tests = [] if held_out is None else self._problems(*held_out, columns=columns)
-        evaluate, monitor = self._evaluation(problems, tests)
-        stopper = Stopper(self.tol)
-        best = None
-        stop = False
-        self.history_: list[Record] = []
-
-        context = self._init_callback_context(max_subtasks=self.max_epochs)
-        seen: dict[str, Any] = {"estimator": self, "X": X, "y": self._labels(y)}
-        solution = {"reconstruction_attributes": lambda: self._solution(tasks, columns)}
-        context.call_on_fit_task_begin(**seen)
-        visits = y.size * len(tasks)
-        with (
-            Trainer(
-                tasks, shuffle=self.shuffle, rng=rng, n_jobs=self._threads(), mapped=is_mapped(X)
-            ) as trainer,
-            Progress(self.verbose > 0, self.solver_, self.max_epochs, visits) as progress,
-        ):
-            if saved is not None and saved.found:
-                best = saved.restore(trainer, stopper)
-                self.history_, stop = saved.about("history"), saved.about("stopped")
-                progress.say(f"goes on after epoch {trainer.epochs} of {saved.path}")
-            while trainer.epochs < self.max_epochs and not stop:
-                subcontext = context.subcontext(task_name="epoch")
-                subcontext.call_on_fit_task_begin(**seen)
-                record = trainer.epoch(progress.part)
-                if evaluate is not None:
-                    record |= evaluate([task.solution() for task in tasks])
-                self.history_.append(record)
-                self._check_finite(record, tasks)
-                progress.epoch(record)
-                stop = bool(subcontext.call_on_fit_task_end(**seen, **solution))
-                if monitor is not None:
-                    if stopper.improved(record[monitor]) and held_out is not None:
-                        best = deepcopy([task.state for task in tasks])
-                    stop |= stopper.exhausted
-                if saved is not None:
-                    notes = {"seed": seed, "history": self.history_, "stopped": stop}
-                    last = stop or trainer.epochs == self.max_epochs
-                    saved.save(notes, trainer, stopper, best, at_once=last)
-        if best is not None:
-            for task, state in zip(tasks, best, strict=True):
-                task.state = state
-        self.n_iter_ = len(self.history_)
-        self._finish(tasks, columns, keep=self.warm_start or SOLVERS[self.solver_].streams)
-        context.call_on_fit_task_end(**seen, **solution)
+        evaluate, monitor = self._evaluation(tasks, tests)
+        keep = self.warm_start or SOLVERS[self.solver_].streams
+        with self._trainer(tasks, columns, rng, mapped=is_mapped(X)) as trainer:
+            run_epochs(
+                self,
+                trainer,
+                X=X,
+                y=self._labels(y),
+                title=self.solver_,
+                visits=y.size * len(tasks),
+                check=lambda record: self._check_finite(record, tasks),
+                finish=lambda: self._finish(trainer, keep=keep),
+                seed=seed,
+                evaluate=evaluate,
+                monitor=monitor,
+                restore_best=held_out is not None,
+                checkpoint=saved,
+            )
         return self
 
     def _columns(self, X: Any) -> Columns:
@@ -151,39 +102,35 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             return Columns(X.shape[1])
         return columns_of(X)
 
-    def _checkpoint(self, path: str | Path, X: Any, y: Array, weight: Array) -> Checkpoint:
-        if self.warm_start:
-            raise ValueError(
-                "checkpoint: a new process cannot know the fit that warm_start goes on from; use "
-                "warm_start=False"
-            )
-        saved = Checkpoint(path, self, fingerprint(X, y, weight))
-        if saved.found and saved.about("epochs") > self.max_epochs:
-            raise CheckpointError(
-                f"{path}: this checkpoint has {saved.about('epochs')} epochs already, "
-                f"max_epochs is {self.max_epochs}; give another path, or delete it"
-            )
-        return saved
-
     def _partial_fit(self, X: Any, y: Array, weight: Array) -> Self:
         """Take one epoch over a batch; rates go on falling from where they were."""
         rng = np.random.default_rng(self._seed())
         if not weight.any():
             return self
         columns = Columns(X.shape[1])
-        problems = self._problems(*_drop_weightless(X, y, weight), columns=columns)
+        problems = self._problems(*drop_weightless(X, y, weight), columns=columns)
         tasks = self._tasks(problems, rng, streaming=True)
         history = getattr(self, "history_", [])
-        with Trainer(tasks, shuffle=self.shuffle, rng=rng, n_jobs=self._threads()) as trainer:
+        with self._trainer(tasks, columns, rng, mapped=False) as trainer:
             record = trainer.epoch() | {"epoch": len(history) + 1}
         self._check_finite(record, tasks)
-        self._finish(tasks, columns, keep=True)
+        self._finish(trainer, keep=True)
         self.history_ = [*history, record]
         self.n_iter_ = len(self.history_)
         return self
 
-    def _threads(self) -> int:
-        return int(effective_n_jobs(self.n_jobs))
+    def _trainer(
+        self, tasks: list[Task], columns: Columns, rng: np.random.Generator, *, mapped: bool
+    ) -> Trainer:
+        return Trainer(
+            tasks,
+            columns,
+            self._coef_shape(),
+            shuffle=self.shuffle,
+            rng=rng,
+            n_jobs=self._threads(),
+            mapped=mapped,
+        )
 
     def _labels(self, y: Array) -> Array:
         """Return targets as the user gave them."""
@@ -192,33 +139,6 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     def _first_intercept(self, problem: Problem) -> float:
         """Return the intercept to begin with."""
         return 0.0
-
-    def _strata(self, y: Array) -> Array | None:
-        """Return what held-out rows should represent evenly, if anything."""
-        return None
-
-    def _hold_out(
-        self, X: Any, y: Array, weight: Array, seed: int
-    ) -> tuple[Any, Array, Array, Any]:
-        """Set rows aside for early stopping."""
-        if is_mapped(X) and y.size > 1:  # shuffled before, too large to copy: the last rows
-            cut = min(y.size - 1, max(1, round(y.size * (1 - self.validation_fraction))))
-            validation = (row_range(X, cut, y.size), y[cut:], weight[cut:])
-            return row_range(X, 0, cut), y[:cut], weight[:cut], validation
-        try:
-            training, held_out = train_test_split(
-                np.arange(y.size),
-                test_size=self.validation_fraction,
-                stratify=self._strata(y),
-                random_state=seed,
-            )
-        except ValueError as error:
-            raise ValueError(
-                f"early_stopping: {y.size} rows cannot be split with validation_fraction="
-                f"{self.validation_fraction} ({error}); give more rows or early_stopping=False"
-            ) from None
-        validation = (X[held_out], y[held_out], weight[held_out])
-        return X[training], y[training], weight[training], validation
 
     def _problems(self, X: Any, y: Array, weight: Array, *, columns: Columns) -> list[Problem]:
         loss = self._loss()
@@ -304,17 +224,18 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return choose_rate(evenest, solver, float(self.decay), rng)
 
     def _evaluation(
-        self, problems: list[Problem], tests: list[Problem]
-    ) -> tuple[Callable[[list[tuple[Array, float]]], Record] | None, str | None]:
+        self, tasks: list[Task], tests: list[Problem]
+    ) -> tuple[Callable[[], Record] | None, str | None]:
         """Return what to measure after each epoch, and which of it decides when to stop."""
         watching = self.tol is not None or self.verbose > 0 or hasattr(self, "_skl_callbacks")
         if not watching and not tests:
             return None, None
 
-        def evaluate(solutions: list[tuple[Array, float]]) -> Record:
+        def evaluate() -> Record:
+            solutions = [task.solution() for task in tasks]
             record = {}
             if watching:
-                losses = [objective(p, *s) for p, s in zip(problems, solutions, strict=True)]
+                losses = [objective(t.problem, *s) for t, s in zip(tasks, solutions, strict=True)]
                 record["objective"] = float(np.mean(losses))
             if tests:
                 losses = [mean_loss(p, *s) for p, s in zip(tests, solutions, strict=True)]
@@ -345,53 +266,16 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             "features, or use solver='aisgd', which no learning rate makes diverge"
         )
 
-    def _solution(self, tasks: list[Task], columns: Columns) -> dict[str, Array]:
-        solutions = [task.solution() for task in tasks]
-        return {
-            "coef_": np.array([columns.widen(w) for w, _ in solutions]),
-            "intercept_": np.array([b for _, b in solutions]),
-        }
-
-    def _finish(self, tasks: list[Task], columns: Columns, *, keep: bool) -> None:
-        solution = self._solution(tasks, columns)
+    def _finish(self, trainer: Trainer, *, keep: bool) -> None:
+        solution = trainer.solution()
         if not all(np.isfinite(array).all() for array in solution.values()):
             raise self._divergence(getattr(self, "n_iter_", 1))
         self.__dict__.update(solution)
         if keep:
-            self._states = [map_weights(columns.widen, task.state) for task in tasks]
+            widen = trainer.columns.widen
+            self._states = [map_weights(widen, state) for state in trainer.states]
 
     # ------------------------------------------------------------------------------ files
-
-    def save(self, path: str | Path) -> None:
-        """Write the fitted model to one file, for `monro.load`.
-
-        The file holds arrays (safetensors) and JSON, no pickle. It is written wholly or not at all.
-        A `random_state` that is no number is not saved.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file; an old one is replaced.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> from monro import LinearRegressor, load
-        >>> model = LinearRegressor(random_state=0).fit([[0.0], [1.0], [2.0]], [1.0, 2.0, 3.0])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     model.save(f"{folder}/line.monro")
-        ...     load(f"{folder}/line.monro").n_features_in_
-        1
-        """
-        persist.save(self, path)
-
-    def __copy__(self) -> Self:
-        # States change in place: two models must not share them.
-        other = type(self).__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        if "_states" in other.__dict__:
-            other._states = deepcopy(self._states)
-        return other
 
     def _to_contents(self) -> persist.Contents:
         return to_contents(self)
@@ -405,7 +289,7 @@ class Linear(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
     def _scores(self, X: Any) -> Array:
         check_is_fitted(self, "coef_")
-        X = _checks.data(self, X, reset=False)
+        X = checks.data(self, X, reset=False)
         parts = row_parts(X) if is_mapped(X) else [X]
         scores: Array = np.concatenate([part @ self.coef_.T for part in parts]) + self.intercept_
         return scores

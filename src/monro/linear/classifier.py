@@ -7,10 +7,10 @@ import numpy as np
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.callback import with_callbacks
-from sklearn.utils import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
+from monro import checks
 from monro.linear import _checks
 from monro.linear.base import Linear
 from monro.linear.solvers import Problem
@@ -178,9 +178,9 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         self
         """
         _checks.parameters(self, self._losses)
-        X, y = _checks.data(self, X, y)
+        X, y = checks.data(self, X, y)
         check_classification_targets(y)
-        weight = _checks.weights(sample_weight, X)
+        weight = checks.weights(sample_weight, X)
         classes = np.unique(y)
         if classes.size < 2:
             raise ValueError(
@@ -194,7 +194,7 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
             )
         self.classes_: Array = classes
         codes = np.searchsorted(classes, y)
-        weight = weight * self._class_weights(codes)
+        weight = weight * checks.class_weights(self.class_weight, classes, codes)
         if np.unique(codes[weight > 0]).size < 2:
             raise ValueError(
                 "sample_weight and class_weight leave rows of fewer than 2 classes: give another "
@@ -238,9 +238,9 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         """
         _checks.parameters(self, self._losses)
         first = not hasattr(self, "coef_")
-        X, y = _checks.data(self, X, y, reset=first)
+        X, y = checks.data(self, X, y, reset=first)
         check_classification_targets(y)
-        weight = _checks.weights(sample_weight, X)
+        weight = checks.weights(sample_weight, X)
         if first:
             if classes is None:
                 raise ValueError("classes: name all labels at the first call to partial_fit")
@@ -260,21 +260,8 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
                 "class_weight='balanced' needs all rows at once: for partial_fit give a dict"
             )
         codes = np.searchsorted(self.classes_, y)
-        return self._partial_fit(X, codes, weight * self._class_weights(codes))
-
-    def _class_weights(self, codes: Array) -> Array:
-        """Return the class weight of each row."""
-        if self.class_weight is None:
-            return np.ones(codes.size)
-        per_class = compute_class_weight(
-            self.class_weight, classes=self.classes_, y=self.classes_[codes]
-        )
-        if not (np.isfinite(per_class).all() and (per_class >= 0).all()):
-            raise ValueError(
-                f"class_weight={self.class_weight!r}: weights must be finite and at least 0"
-            )
-        of_rows: Array = per_class[codes]
-        return of_rows
+        weight = weight * checks.class_weights(self.class_weight, self.classes_, codes)
+        return self._partial_fit(X, codes, weight)
 
     def decision_function(self, X: Any) -> Array:
         """Return ``w·x + b``: shape (n_rows,) for two classes, else (n_rows, n_classes)."""

@@ -8,10 +8,9 @@ from sklearn.base import RegressorMixin
 from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
 
+from monro import checks
 from monro.linear import _checks
 from monro.linear.base import Linear
-from monro.linear.columns import Columns
-from monro.linear.train import Task
 from monro.losses import Absolute, Huber, Loss, Poisson, Squared
 from monro.rows import Array
 
@@ -95,10 +94,6 @@ class LinearRegressor(RegressorMixin, Linear):  # type: ignore[misc]
     def _targets(self, y: Array) -> list[Array]:
         return [y]
 
-    def _solution(self, tasks: list[Task], columns: Columns) -> dict[str, Array]:
-        solution = super()._solution(tasks, columns)
-        return solution | {"coef_": solution["coef_"][0]}
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = self.loss == "poisson"
@@ -108,8 +103,8 @@ class LinearRegressor(RegressorMixin, Linear):  # type: ignore[misc]
         self, X: Any, y: Any, sample_weight: Any, *, reset: bool
     ) -> tuple[Any, Array, Array]:
         _checks.parameters(self, self._losses)
-        _checks.number("delta", self.delta, 0.0, open_at_low=True)
-        X, y = _checks.data(self, X, y, reset=reset)
+        checks.number("delta", self.delta, 0.0, open_at_low=True)
+        X, y = checks.data(self, X, y, reset=reset)
         try:
             y = np.ascontiguousarray(y, dtype=np.float64)
         except (TypeError, ValueError):
@@ -117,7 +112,7 @@ class LinearRegressor(RegressorMixin, Linear):  # type: ignore[misc]
         if self.loss == "poisson" and (y < 0).any():
             row = int(np.argmax(y < 0))
             raise ValueError(f"y: row {row} is {y[row]:g}, but loss='poisson' counts, y >= 0")
-        return X, y, _checks.weights(sample_weight, X)
+        return X, y, checks.weights(sample_weight, X)
 
     def _coef_shape(self) -> tuple[int, ...]:
         return (self.n_features_in_,)

@@ -1,4 +1,4 @@
-"""Epochs: in what order to visit the examples, at which rate, on how many threads, how long."""
+"""Epochs of linear models: at which rate, and on how many threads."""
 
 import math
 import time
@@ -10,67 +10,18 @@ from typing import Any, Self
 import numpy as np
 
 from monro._jit import kernel
+from monro.fitting import Record, Report, blocks_near, visiting_order
+from monro.linear.columns import Columns
 from monro.linear.solvers import AVERAGED, Problem, Solver, make_solver
 from monro.linear.state import Examples, PerExample
 from monro.losses import Loss, value
 from monro.rows import Array, dot, sqnorm
 
-# Rows visited together when their order is shuffled. Alone, a random row costs more to fetch than
-# to use; sixteen neighbours cost little more than in sequence, and still mix well.
-_BLOCK_ROWS = 16
-_FEWEST_BLOCKS = 512
-# Bytes read together where the rows lie in a file, shuffled before: random reads are slow.
-_RUN_BYTES = 1 << 20
 # Non-zeros between two reports of progress, about a second.
 _PART = 1 << 28
-_PATIENCE = 3
 _SAMPLE = 2000  # rows to try rates on
 
-
-Report = Callable[[int], None]
-
-# ---------------------------------------------------------------------------- order and evaluation
-
-
-def visiting_order(n: int, rng: np.random.Generator, near: int = 1) -> Array:
-    """Return 0…n-1 in random order, by blocks of neighbouring rows where n is large.
-
-    Of these, about `near` that lie near each other follow one another, in random order.
-
-    Examples
-    --------
-    >>> sorted(visiting_order(10_000, np.random.default_rng(0))) == list(range(10_000))
-    True
-    """
-    size = min(_BLOCK_ROWS, n // _FEWEST_BLOCKS)
-    if size <= 1:
-        return rng.permutation(n)
-    start = int(rng.integers(size))  # so that the blocks' borders move from epoch to epoch
-    n_blocks = (n - start) // size
-    order = np.empty(n, np.int64)
-    near = min(near, n_blocks // _FEWEST_BLOCKS)
-    blocks = rng.permutation(n_blocks) if near <= 1 else _nearby_order(n_blocks, near, rng)
-    lay_out_blocks(start + size * blocks, size, order)
-    rest = order[size * n_blocks :]
-    rest[:start] = np.arange(start)
-    rest[start:] = np.arange(start + size * n_blocks, n)
-    return order
-
-
-def _nearby_order(n: int, near: int, rng: np.random.Generator) -> Array:
-    """Return 0…n-1 in random order, where `near` that lie near each other stay together."""
-    groups = n // near
-    inside = rng.permuted(np.tile(np.arange(near), (groups, 1)), axis=1)
-    order = near * rng.permutation(groups)[:, None] + inside
-    return np.append(order.ravel(), rng.permutation(np.arange(groups * near, n)))
-
-
-@kernel
-def lay_out_blocks(starts: Array, size: int, order: Array) -> None:
-    """Write each block's rows, one block after the other."""
-    for k in range(starts.size):
-        for j in range(size):
-            order[size * k + j] = starts[k] + j
+# -------------------------------------------------------------------------------------- evaluation
 
 
 @kernel
@@ -285,24 +236,44 @@ class Trainer:
 
     Several tasks share the threads; a single one is split among them. Use it in a ``with`` block,
     which ends the threads.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+    columns : Columns
+        Which columns the tasks have weights for.
+    coef_shape : tuple of int
+        The shape of ``coef_``.
+    shuffle : bool
+        Whether each epoch visits the rows in an order of its own.
+    rng : Generator
+        Makes the orders.
+    n_jobs : int
+        Threads.
+    mapped : bool
+        Whether the rows lie in a file.
     """
 
     def __init__(
         self,
         tasks: Sequence[Task],
+        columns: Columns,
+        coef_shape: tuple[int, ...],
         *,
         shuffle: bool,
         rng: np.random.Generator,
         n_jobs: int,
-        mapped: bool = False,
+        mapped: bool,
     ):
         self.tasks = tasks
+        self.columns = columns
+        self.coef_shape = coef_shape
         self.shuffle = shuffle
         self.near = 1
         if mapped:
             problem = tasks[0].problem
-            block = _nonzeros(problem, _BLOCK_ROWS) * (problem.examples.rows.data.itemsize + 4)
-            self.near = round(_RUN_BYTES / max(1.0, block))
+            entry = problem.examples.rows.data.itemsize + 4
+            self.near = blocks_near(_nonzeros(problem, 1) * entry)
         self.rng = rng
         self.n_jobs = n_jobs
         self.epochs = 0
@@ -316,7 +287,31 @@ class Trainer:
         if self._pool is not None:
             self._pool.shutdown()
 
-    def epoch(self, report: Report = lambda rows: None) -> dict[str, float]:
+    @property
+    def states(self) -> list[Any]:
+        """The tasks' states."""
+        return [task.state for task in self.tasks]
+
+    @states.setter
+    def states(self, states: list[Any]) -> None:
+        for task, state in zip(self.tasks, states, strict=True):
+            task.state = state
+
+    @property
+    def generators(self) -> list[np.random.Generator]:
+        """What orders the rows, and the tasks' own generators."""
+        return [self.rng, *(task.rng for task in self.tasks)]
+
+    def solution(self) -> dict[str, Array]:
+        """Return `coef_` and `intercept_`."""
+        solutions = [task.solution() for task in self.tasks]
+        coef = np.array([self.columns.widen(w) for w, _ in solutions])
+        return {
+            "coef_": coef.reshape(self.coef_shape),
+            "intercept_": np.array([b for _, b in solutions]),
+        }
+
+    def epoch(self, report: Report = lambda rows: None) -> Record:
         """Take an epoch, reporting rows as they are done; return its record."""
         begin = time.perf_counter()
         n = self.tasks[0].problem.examples.y.size
@@ -329,27 +324,6 @@ class Trainer:
         self.epochs += 1
         self.seconds += time.perf_counter() - begin
         return {"epoch": self.epochs, "seconds": self.seconds, "loss": float(np.mean(losses))}
-
-
-class Stopper:
-    """Watches a loss: whether it is the best so far, and whether it has stopped improving."""
-
-    def __init__(self, tol: float | None):
-        self.tol = tol or 0.0
-        self.best = np.inf
-        self.idle = 0
-
-    def improved(self, loss: float) -> bool:
-        """Note a loss; tell whether it is the best so far."""
-        better = loss < self.best
-        self.idle = 0 if loss < self.best - self.tol else self.idle + 1
-        self.best = min(self.best, loss)
-        return better
-
-    @property
-    def exhausted(self) -> bool:
-        """Tell whether the last epochs brought no improvement."""
-        return self.idle >= _PATIENCE
 
 
 def curvature_ratio(problem: Problem, rng: np.random.Generator) -> float:

@@ -1,0 +1,199 @@
+"""Time to equal train log-loss: the whole of `fit`, the search for a learning rate included.
+
+Each learner runs from scratch with growing budgets of epochs; its time is that of the first budget
+whose exact log-loss on the training rows reaches the target: the median of repeated runs. PyTorch
+runs the full softmax with Adam on mini-batches, at the best of three learning rates, which are not
+counted. All on one thread, then monro on two.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
+
+from benchmarks import datasets
+from benchmarks.harness import markdown
+from monro import SoftmaxClassifier
+from monro.softmax.evaluate import Weights, losses
+
+TARGETS = {"Bibtex": 0.05, "Delicious": 2.35, "MNIST": 0.245}
+SETS = {"Bibtex": datasets.bibtex, "Delicious": datasets.delicious, "MNIST": datasets.mnist}
+EPOCHS = [5, 8, 12, 16, 20, 25, 30, 40, 50]
+ITERATIONS = [20, 50, 100, 150, 200, 300, 400, 600, 800]
+LONGEST = 120.0  # seconds
+
+Fit = Callable[[int], tuple[float, float]]
+
+
+def _monro(data: datasets.Data, **settings: Any) -> Fit:
+    def fit(budget: int) -> tuple[float, float]:
+        model = SoftmaxClassifier(max_epochs=budget, random_state=0, **settings)
+        begin = time.perf_counter()
+        model.fit(data.X, data.y)
+        return time.perf_counter() - begin, model.log_loss(data.X, data.y)
+
+    return fit
+
+
+def _scikit_learn(data: datasets.Data, solver: str) -> Fit:
+    def fit(budget: int) -> tuple[float, float]:
+        model = LogisticRegression(C=np.inf, solver=solver, max_iter=budget, tol=1e-8)
+        begin = time.perf_counter()
+        model.fit(data.X, data.y)
+        seconds = time.perf_counter() - begin
+        k = model.classes_.size
+        weights = Weights(model.coef_, np.ones(k), model.intercept_, np.arange(k))
+        return seconds, float(
+            losses(weights, data.X, np.searchsorted(model.classes_, data.y)).mean()
+        )
+
+    return fit
+
+
+def _torch(data: datasets.Data, rate: float) -> Fit:
+    import torch
+
+    torch.set_num_threads(1)
+    classes, codes = np.unique(data.y, return_inverse=True)
+    y = torch.from_numpy(codes)
+    n, d = data.X.shape
+    size = 256
+
+    def fit(budget: int) -> tuple[float, float]:
+        torch.manual_seed(0)
+        begin = time.perf_counter()
+        W = torch.zeros(d, classes.size, requires_grad=True)
+        b = torch.zeros(classes.size, requires_grad=True)
+        optimizer = torch.optim.Adam([W, b], lr=rate)
+        schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.01 ** (1 / budget))
+        X = data.X.astype(np.float32)
+        X = X if sp.issparse(X) else torch.from_numpy(X)
+        for _ in range(budget):
+            order = np.random.default_rng(0).permutation(n)
+            for start in range(0, n, size):
+                rows = order[start : start + size]
+                if sp.issparse(X):
+                    part = X[rows]
+                    scores = torch.nn.functional.embedding_bag(
+                        torch.from_numpy(part.indices.astype(np.int64)),
+                        W,
+                        torch.from_numpy(part.indptr[:-1].astype(np.int64)),
+                        mode="sum",
+                        per_sample_weights=torch.from_numpy(part.data),
+                    )
+                else:
+                    scores = X[rows] @ W
+                loss = torch.nn.functional.cross_entropy(scores + b, y[rows])
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            schedule.step()
+        seconds = time.perf_counter() - begin
+        k = classes.size
+        coef = np.ascontiguousarray(W.detach().numpy().T)
+        weights = Weights(coef, np.ones(k), b.detach().numpy(), np.arange(k))
+        return seconds, float(losses(weights, data.X, codes).mean())
+
+    return fit
+
+
+def _search(fit: Fit, budgets: list[int], target: float) -> dict[str, Any]:
+    """Return the first budget that reaches the target, and the best log-loss seen."""
+    best, total = np.inf, 0.0
+    for budget in budgets:
+        seconds, loss = fit(budget)
+        best, total = min(best, loss), total + seconds
+        if loss <= target:
+            return {"budget": budget, "log_loss": loss}
+        if total > LONGEST:
+            break
+    return {"budget": None, "log_loss": best}
+
+
+def run(*, quick: bool) -> dict[str, Any]:
+    results = []
+    for name, load in SETS.items():
+        if quick and name != "Bibtex":
+            continue
+        data = load()
+        target = 2.0 if quick else TARGETS[name]
+        fits: dict[str, tuple[Fit, list[int]]] = {
+            "monro": (_monro(data), EPOCHS),
+            "monro, 2 threads": (_monro(data, n_jobs=2), EPOCHS),
+            "LogisticRegression, lbfgs": (_scikit_learn(data, "lbfgs"), ITERATIONS),
+        }
+        if not quick:
+            fits["LogisticRegression, saga"] = (_scikit_learn(data, "saga"), EPOCHS)
+            rates = [(_torch(data, rate), rate) for rate in (0.01, 0.03, 0.1)]
+            best = min(rates, key=lambda pair: pair[0](5)[1])
+            fits[f"PyTorch, full softmax, Adam({best[1]:g})"] = (best[0], EPOCHS)
+        found = {}
+        for learner, (fit, budgets) in fits.items():
+            fit(1)  # compiles
+            found[learner] = _search(fit, budgets, target)
+        times: dict[str, list[float]] = {learner: [] for learner in fits}
+        for _ in range(1 if quick else 3):
+            for learner, (fit, _) in fits.items():
+                if found[learner]["budget"] is not None:
+                    times[learner].append(fit(found[learner]["budget"])[0])
+        for learner in fits:
+            seconds = statistics.median(times[learner]) if times[learner] else None
+            row = {"set": name, "target": target, "learner": learner, "seconds": seconds}
+            results.append(row | found[learner])
+    return {"results": results, "threads": _threads(quick)}
+
+
+def _threads(quick: bool) -> list[dict[str, Any]]:
+    """Return the time of an epoch on one thread and on two."""
+    rows = []
+    for name, load in SETS.items():
+        if quick and name != "Bibtex":
+            continue
+        data = load()
+        epochs = 3 if quick else 15
+        for _ in range(1 if quick else 3):
+            for jobs in (1, 2):
+                model = SoftmaxClassifier(
+                    learning_rate=10.0, max_epochs=epochs, n_jobs=jobs, random_state=0
+                ).fit(data.X, data.y)
+                seconds = np.diff([record["seconds"] for record in model.history_])
+                loss = model.log_loss(data.X, data.y)
+                median = float(np.median(seconds))
+                rows.append({"set": name, "jobs": jobs, "seconds": median, "log_loss": loss})
+    return rows
+
+
+def table(result: dict[str, Any]) -> str:
+    parts = []
+    for name in dict.fromkeys(row["set"] for row in result["results"]):
+        rows = [row for row in result["results"] if row["set"] == name]
+        base = rows[0]["seconds"]
+        cells = [
+            [
+                row["learner"],
+                "–" if row["budget"] is None else str(row["budget"]),
+                f"not reached ({row['log_loss']:.3f})"
+                if row["seconds"] is None
+                else f"{row['seconds']:.2f}",
+                "–" if row["seconds"] is None or not base else f"{row['seconds'] / base:.1f}×",
+            ]
+            for row in rows
+        ]
+        header = [f"{name}, to {rows[0]['target']:g}", "epochs", "s", "over monro"]
+        parts.append(markdown(header, cells))
+    cells = []
+    for name in dict.fromkeys(row["set"] for row in result["threads"]):
+        rows = [row for row in result["threads"] if row["set"] == name]
+        one, two = (
+            statistics.median(row["seconds"] for row in rows if row["jobs"] == jobs)
+            for jobs in (1, 2)
+        )
+        losses_ = [f"{next(r['log_loss'] for r in rows if r['jobs'] == j):.4f}" for j in (1, 2)]
+        cells.append([name, f"{1e3 * one:.1f}", f"{1e3 * two:.1f}", f"{one / two:.2f}×", *losses_])
+    header = ["ms an epoch", "1 thread", "2 threads", "gain", "log-loss, 1", "log-loss, 2"]
+    parts.append(markdown(header, cells))
+    return "\n\n".join(parts)

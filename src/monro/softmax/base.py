@@ -1,0 +1,371 @@
+"""From checked data to weights: what a SoftmaxClassifier does inside `fit` and `partial_fit`."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from monro.errors import DivergenceError
+from monro.estimator import Estimator, drop_weightless
+from monro.fitting import Record, run_epochs
+from monro.rows import Array
+from monro.softmax.evaluate import Weights, losses
+from monro.softmax.layout import class_major, is_sparse, n_blocks
+from monro.softmax.lbfgs import fit_lbfgs
+from monro.softmax.plans import make_plan, place_classes
+from monro.softmax.rates import choose_rate
+from monro.softmax.solvers import SOLVERS, Plan
+from monro.softmax.start import local_variables, warm
+from monro.softmax.state import State, new_state
+from monro.softmax.stream import (
+    Stream,
+    grow,
+    in_place,
+    laid_out,
+    new_stream,
+    new_weights_for,
+    recall,
+    remember,
+)
+from monro.softmax.train import BatchTrainer, Problem, Trainer, make_problem
+
+# A loss this many times that of guessing is not learning: explicit steps are running away.
+_RUNAWAY = 100.0
+# Scores to compute for the log-loss of an epoch's record.
+_SCORES = 1 << 22
+
+
+def _uses_blocks(plan: Plan, X: Any) -> bool:
+    """Tell whether weights are to be block-major: batches want them class by class."""
+    return is_sparse(X) and _trainer_of(plan) is Trainer
+
+
+def _trainer_of(plan: Plan) -> type[Trainer]:
+    batches = plan.solver == "implicit" and plan.examples > 1
+    return BatchTrainer if batches else Trainer
+
+
+def _begin(init: str, plan: Plan, problem: Problem) -> State:
+    """Return the state to begin with."""
+    k = problem.counts.size
+    sparse = _uses_blocks(plan, problem.X)
+    state = new_state(sparse, k, n_blocks(k), problem.X.shape[1], problem.y.size, plan.dtype)
+    if init == "auto":
+        warm(plan, problem, state)
+    return state
+
+
+def _is_finite(state: State) -> bool:
+    """Tell whether the weights are numbers."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(state.W.sum(dtype=np.float64)):
+            return bool(np.isfinite(state.bias).all())
+    return bool(np.isfinite(state.W).all() and np.isfinite(state.bias).all())
+
+
+def _judged(n: int, n_classes: int) -> Array:
+    """Return rows, evenly spread, on which the exact log-loss costs little."""
+    size = min(n, int(np.clip(_SCORES // n_classes, 100, 2000)))
+    return np.linspace(0, n - 1, size).astype(np.int64)
+
+
+def _same_shape(state: State, other: State) -> bool:
+    """Tell whether two states belong to the same rows, classes and features."""
+    return [part.shape for part in state] == [part.shape for part in other]
+
+
+class Softmax(Estimator):
+    """Base of SoftmaxClassifier, which adds labels, checks and predictions.
+
+    The model is ``_weights``. For whoever goes on from it there are ``_state`` (after a fit with
+    warm_start) and ``_stream`` (after partial_fit).
+    """
+
+    classes_: Array
+    history_: list[Record]
+    learning_rate_: float | None
+    n_iter_: int
+    _weights: Weights
+    _state: State
+    _stream: Stream
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_weights")
+
+    def _strata(self, y: Array) -> Array | None:
+        classes, counts = np.unique(y, return_counts=True)
+        held_out = y.size * self.validation_fraction
+        return y if counts.min() > 1 and held_out >= classes.size else None
+
+    # ------------------------------------------------------------------------------------ one fit
+
+    def _fit(self, X: Any, y: Array, weight: Array, checkpoint: str | Path | None = None) -> Self:
+        """Train for up to max_epochs on checked data."""
+        seed = self._seed()
+        for name in ("_layout", "_stream"):  # of earlier data
+            self.__dict__.pop(name, None)
+        X, y, weight = drop_weightless(X, y, weight)
+        if self.solver == "lbfgs":
+            return self._fit_lbfgs(X, y, weight, checkpoint)
+        saved = self._checkpoint(checkpoint, X, y, weight, {"State": State}, _same_shape)
+        if saved is not None and saved.found:
+            seed = saved.about("seed")
+        rng = np.random.default_rng(seed)
+        held_out = None
+        if self.early_stopping:
+            X, y, weight, held_out = self._hold_out(X, y, weight, seed)
+        weight = weight * (weight.size / weight.sum())
+
+        earlier = self._earlier() if self.warm_start else None
+        n_classes = self.classes_.size
+        if earlier is None:
+            counts = np.bincount(y, minlength=n_classes)
+            slots = place_classes(make_plan(self, n_classes, 1.0), counts, rng)
+        else:
+            slots = earlier.slots
+        problem = make_problem(X, slots[y], weight, n_classes, self.dtype)
+        plan = make_plan(self, n_classes, float(problem.sqnorm.mean(dtype=np.float64)))
+        if saved is not None and saved.found:
+            plan = plan._replace(eta0=saved.about("history")[0]["rate"])
+        elif self.learning_rate == "auto":
+            rate = None if earlier is None else self.learning_rate_
+            plan = plan._replace(eta0=rate or self._choose_rate(problem, plan, slots, rng))
+        self._note(plan)
+
+        taken = 0 if earlier is None else getattr(self, "_epochs", 0)
+        state = (
+            _begin(self.init, plan, problem)
+            if earlier is None
+            else self._resume(earlier, plan, problem, rng)
+        )
+        with self._trainer(problem, plan, state, slots, rng, taken) as trainer:
+            evaluate, monitor = self._evaluation(trainer, held_out)
+            run_epochs(
+                self,
+                trainer,
+                X=X,
+                y=self.classes_[y],
+                title=self.solver,
+                visits=y.size,
+                check=self._check(trainer, y),
+                finish=lambda: self._finish(trainer),
+                seed=seed,
+                evaluate=evaluate,
+                monitor=monitor,
+                restore_best=held_out is not None,
+                checkpoint=saved,
+            )
+        self._epochs = taken + self.n_iter_
+        return self
+
+    def _trainer(
+        self,
+        problem: Problem,
+        plan: Plan,
+        state: State,
+        slots: Array,
+        rng: np.random.Generator,
+        taken: int = 0,
+    ) -> Trainer:
+        return _trainer_of(plan)(
+            problem,
+            plan,
+            state,
+            slots,
+            shuffle=bool(self.shuffle),
+            rng=rng,
+            n_jobs=self._threads(),
+            schedule_start=taken,
+        )
+
+    def _choose_rate(
+        self, problem: Problem, plan: Plan, slots: Array, rng: np.random.Generator
+    ) -> float:
+        seed = int(rng.integers(2**63))
+
+        def begin_anew(eta0: float) -> Trainer:
+            trial = plan._replace(eta0=eta0)
+            state = _begin(self.init, trial, problem)
+            return self._trainer(problem, trial, state, slots, np.random.default_rng(seed))
+
+        return choose_rate(begin_anew, self.max_epochs, rng)
+
+    def _note(self, plan: Plan) -> None:
+        self.learning_rate_ = plan.eta0 if SOLVERS[plan.solver].takes_rate else None
+        self.plan_ = plan._asdict()
+
+    def _evaluation(
+        self, trainer: Trainer, held_out: Any
+    ) -> tuple[Callable[[], Record] | None, str | None]:
+        """Return what to measure after each epoch, and which of it decides when to stop."""
+        problem = trainer.problem
+        rows = _judged(problem.y.size, self.classes_.size)
+        own = np.argsort(trainer.slots)[problem.y[rows]]
+        watching = self.tol is not None or self.verbose > 0
+
+        def evaluate() -> Record:
+            record = {}
+            if watching:
+                each = losses(trainer.weights(), problem.X[rows], own, self._threads())
+                record["log_loss"] = float(np.average(each, weights=problem.weight[rows]))
+            if held_out is not None:
+                X, y, weight = held_out
+                each = losses(trainer.weights(), X, y, self._threads())
+                record["validation_loss"] = float(np.average(each, weights=weight))
+            return record
+
+        if held_out is not None:
+            return evaluate, "validation_loss"
+        return (evaluate if watching else None), ("log_loss" if self.tol is not None else None)
+
+    def _check(self, trainer: Trainer, y: Array) -> Callable[[Record], None]:
+        """Return a check that raises once a solver leaves the range of numbers."""
+        most = _RUNAWAY * (np.log(self.classes_.size) + 1.0)
+
+        def check(record: Record) -> None:
+            if record["loss"] <= most and (self.solver == "implicit" or _is_finite(trainer.state)):
+                return
+            # The classes drawn may be unlucky ones; the exact loss decides.
+            rows = _judged(y.size, self.classes_.size)
+            with np.errstate(all="ignore"):
+                exact = losses(trainer.weights(), trainer.problem.X[rows], y[rows]).mean()
+            if not exact <= most:
+                raise self._divergence(trainer.plan)
+
+        return check
+
+    def _divergence(self, plan: Plan) -> DivergenceError:
+        return DivergenceError(
+            f"solver={self.solver!r} diverged with learning_rate={plan.eta0:g}: use a smaller "
+            "learning_rate or 'auto', scale the features, or use solver='implicit', which no "
+            "learning rate makes diverge"
+        )
+
+    def _finish(self, trainer: Trainer) -> None:
+        if not _is_finite(trainer.state):
+            raise self._divergence(trainer.plan)
+        self._weights = trainer.weights()
+        self.__dict__.pop("_state", None)
+        if self.warm_start:
+            self._state = trainer.state
+
+    def _fit_lbfgs(self, X: Any, y: Array, weight: Array, checkpoint: str | Path | None) -> Self:
+        if checkpoint is not None:
+            raise ValueError("solver='lbfgs' keeps no checkpoint: leave checkpoint None")
+        n_classes = self.classes_.size
+        self._note(make_plan(self, n_classes, 1.0))
+        earlier = self._earlier() if self.warm_start else None
+        if earlier is None:
+            start = np.zeros((X.shape[1], n_classes)), np.zeros(n_classes)
+        else:
+            start = self._class_weights().T, earlier.bias[earlier.slots]
+        self.history_ = []
+        W, bias = fit_lbfgs(
+            X,
+            y,
+            weight * (weight.size / weight.sum()),
+            n_classes,
+            alpha=float(self.alpha),
+            fit_intercept=bool(self.fit_intercept),
+            max_epochs=self.max_epochs,
+            tol=self.tol,
+            start=start,
+            history=self.history_,
+        )
+        self.n_iter_ = len(self.history_)
+        W = np.ascontiguousarray(W.T, self.dtype)
+        self._weights = Weights(W, np.ones(n_classes), bias, np.arange(n_classes))
+        return self
+
+    # --------------------------------------------------------------------- going on from before
+
+    def _earlier(self) -> Weights | None:
+        """Return the weights of an earlier fit, if there was one."""
+        earlier = getattr(self, "_weights", None)
+        if earlier is not None and sp.issparse(earlier.W):
+            raise ValueError("the model is sparse: call densify before you go on training it")
+        return earlier
+
+    def _resume(
+        self, earlier: Weights, plan: Plan, problem: Problem, rng: np.random.Generator
+    ) -> State:
+        """Return the state of an earlier fit; for other rows with local variables of their own."""
+        state = laid_out(earlier, _uses_blocks(plan, problem.X), problem.y.size, plan.dtype)
+        before = getattr(self, "_state", None)
+        if before is not None and before.u.size == problem.y.size:
+            return state._replace(u=before.u.copy())
+        if SOLVERS[plan.solver].formulations:
+            state.u[:] = local_variables(plan, problem, state, earlier.slots, rng)
+        return state
+
+    def _partial_fit(
+        self, X: Any, y: Array, weight: Array, classes: Array, ids: Array | None
+    ) -> Self:
+        """Take one epoch over a batch; the rate goes on falling from where it was."""
+        rng = np.random.default_rng(self._seed())
+        earlier = self._earlier()
+        if earlier is None:
+            weights = new_weights_for(is_sparse(X), classes.size, X.shape[1], self.dtype)
+        else:
+            weights = grow(earlier, self.classes_, classes)
+        stream = getattr(self, "_stream", None) or new_stream(classes.size, self.dtype)
+        self.classes_ = classes
+        rows = np.flatnonzero(weight)
+        X, y, weight = drop_weightless(X, y, weight)
+        slots = weights.slots
+        counts = np.zeros(classes.size, np.int64)
+        counts[: stream.counts.size] = stream.counts
+        counts += np.bincount(slots[y], minlength=classes.size)
+        self._weights, self._stream = weights, stream._replace(counts=counts)
+        if y.size == 0:
+            return self
+
+        problem = make_problem(X, slots[y], weight, classes.size, self.dtype)
+        problem = problem._replace(counts=counts)
+        mean_sqnorm = float(problem.sqnorm.mean(dtype=np.float64))
+        plan = make_plan(self, classes.size, mean_sqnorm)
+        seen, first = stream.rows
+        if seen == 0:
+            first = y.size
+            stream.damping[0] = plan.damping
+        plan = plan._replace(damping=float(stream.damping[0]))
+        if self.learning_rate == "auto":
+            rate = getattr(self, "learning_rate_", None)
+            plan = plan._replace(eta0=rate or self._choose_rate(problem, plan, slots, rng))
+        self._note(plan)
+        state = in_place(weights, _uses_blocks(plan, X), y.size, plan.dtype)
+        local = bool(SOLVERS[plan.solver].formulations)
+        if local:
+            state.u[:] = local_variables(plan, problem, state, slots, rng)
+        if local and ids is not None:
+            recall(stream, ids[rows], state.u)
+        # Batches may be of any size, so the rate falls with the rows seen, not with the calls.
+        slower = plan._replace(eta0=plan.eta0 / float(np.sqrt(1.0 + seen / first)))
+        history = getattr(self, "history_", [])
+        with self._trainer(problem, slower, state, slots, rng) as trainer:
+            record = trainer.epoch() | {"epoch": len(history) + 1}
+            self._check(trainer, y)(record)
+            self._finish(trainer)
+        stream = stream._replace(counts=counts, rows=np.array([seen + y.size, first]))
+        self._stream = remember(stream, ids[rows], state.u) if local and ids is not None else stream
+        self.history_ = [*history, record]
+        self.n_iter_ = len(self.history_)
+        return self
+
+    # ----------------------------------------------------------------------------------- weights
+
+    def __copy__(self) -> Self:
+        # partial_fit changes the weights in place: two models must not share them.
+        other = super().__copy__()
+        for name in ("_weights", "_state", "_stream"):
+            if name in other.__dict__:
+                setattr(other, name, deepcopy(getattr(self, name)))
+        return other
+
+    def _class_weights(self) -> Any:
+        """Return the weights as ``[class, feature]``."""
+        W, scale, _, slots = self._weights
+        return W if sp.issparse(W) else class_major(W)[slots] * scale[slots, None]

@@ -1,0 +1,487 @@
+"""SoftmaxClassifier: multinomial logistic regression with any number of classes."""
+
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import ClassifierMixin
+from sklearn.callback import with_callbacks
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from monro import checks, persist
+from monro.rows import Array
+from monro.softmax import evaluate as evaluator
+from monro.softmax.base import Softmax
+from monro.softmax.evaluate import Weights
+from monro.softmax.plans import check_parameters
+from monro.softmax.solvers import SOLVERS
+from monro.softmax.storage import from_contents, to_contents
+
+
+def _streams(estimator: Any) -> bool:
+    """Raise AttributeError if the solver has no partial_fit."""
+    traits = SOLVERS.get(estimator.solver)
+    if traits is not None and not traits.streams:
+        able = ", ".join(repr(name) for name, t in SOLVERS.items() if t.streams)
+        raise AttributeError(
+            f"solver={estimator.solver!r} needs all rows at once: for partial_fit use {able}"
+        )
+    return True
+
+
+class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
+    r"""Softmax regression whose steps cost the same for ten classes and for a million.
+
+    Maximises the likelihood: minimises, over a weight vector and an intercept for each class,
+
+    .. math:: \frac{\alpha}{2}\|W\|^2
+        + \frac{1}{N}\sum_i \Bigl[\log\sum_k e^{s_{ik}} - s_{iy_i}\Bigr],
+        \quad s_{ik} = x_i\cdot w_k + b_k
+
+    by steps on one example and a few of the classes. They estimate the gradient without bias, and
+    by default each is solved exactly (implicitly), so no learning rate makes them diverge.
+
+    Parameters
+    ----------
+    solver : {"implicit", "umax", "vanilla", "ove", "nce", "importance", "sco", "exact", "lbfgs"}
+        "implicit", "umax", "vanilla" and "sco" are unbiased; "ove", "nce" and "importance" are the
+        biased methods they replace; "exact" and "lbfgs" use all classes. docs/softmax.md compares.
+    link : {"softmax"}
+        How scores become probabilities.
+    formulation : {"auto", "difference", "raman"}
+        Which double sum "implicit", "umax" and "vanilla" work on: eq. 5 or eq. 8 of the paper.
+    init : {"auto", "zero"}
+        "auto" begins at the log frequencies of the classes; "zero" at zero, as the paper does.
+    sampling : {"auto", "block", "uniform", "frequency"}
+        Which classes an example meets: a block of 16, single classes, or by their frequency.
+        "auto" is "frequency", and for the biased methods what they are known with.
+    examples_per_step, classes_per_step : int, optional
+        By default what suits the solver: 1 and 16; 100 and 5 for the biased methods.
+    alpha : float
+        Strength of the ridge on the weights; intercepts are free.
+    learning_rate : "auto" or float
+        η0 of an example. "auto" finds it by short trials, in about a tenth of the fit's time.
+    epoch_decay : float, optional
+        What the rate is multiplied by after each epoch; 0.9 by default.
+    max_epochs : int
+        Passes over the data at most; iterations of "lbfgs".
+    tol : float, optional
+        Stop when the log-loss (the validation loss with early_stopping) has not improved by more
+        than tol for 3 epochs.
+    delta, radius : float
+        Of "umax": the threshold δ and the bound B_W on each class's weights, None for no bound.
+    classes : array, optional
+        All labels, where some may not occur in training.
+    class_weight : dict, "balanced" or None
+        Multiplies the weights of each class's rows.
+    posterior : None
+        Point estimates only.
+    fit_intercept : bool
+        Whether to learn intercepts; without, ``intercept_`` is 0.
+    dtype : {"float32", "float64"}
+        Precision of the weights. In float32 they take 4·K·D bytes.
+    shuffle : bool
+        Visit the rows in a new random order each epoch.
+    early_stopping : bool
+        Hold out rows, watch their exact log-loss, stop when it no longer falls, restore the best.
+    validation_fraction : float
+        The share of the rows to hold out.
+    warm_start : bool
+        Whether `fit` goes on from the last fit's weights.
+    n_jobs : int, optional
+        Threads; -1 for all cores. They share the weights without locks: with more than one the
+        result is not the same bits each time, though its loss is the same.
+    random_state : int, RandomState or None
+        The same number gives the same bits on one thread.
+    verbose : int
+        1 shows a progress bar (lines, where there is no terminal) with the log-loss so far.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_classes, n_features); (1, n_features) for two classes
+        Made anew at each access.
+    intercept_ : array of shape (n_classes,) or (1,)
+    classes_ : array of shape (n_classes,)
+    history_ : list of dict
+        For each epoch: epoch, seconds, rate and loss, which is that of the classes drawn, before
+        each step: cheap, and an underestimate. With verbose or tol also log_loss, exact over all
+        classes on at most 2,000 of the rows; with early_stopping validation_loss, exact.
+    n_iter_ : int
+        Epochs taken.
+    learning_rate_ : float or None
+        η0 as used.
+    plan_ : dict
+        What "auto" and None were resolved to.
+
+    References
+    ----------
+    docs/notation.md says which paper each solver comes from.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from monro import SoftmaxClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = SoftmaxClassifier(random_state=0).fit(X / 16, y)
+    >>> model.score(X / 16, y) > 0.97
+    True
+    >>> labels, log_proba = model.predict_top_k(X[:1] / 16, 2)
+    >>> labels.shape, log_proba.shape
+    ((1, 2), (1, 2))
+    """
+
+    def __init__(
+        self,
+        *,
+        solver: str = "implicit",
+        link: str = "softmax",
+        formulation: str = "auto",
+        init: str = "auto",
+        sampling: str = "auto",
+        examples_per_step: int | None = None,
+        classes_per_step: int | None = None,
+        alpha: float = 0.0,
+        learning_rate: float | str = "auto",
+        epoch_decay: float | None = None,
+        max_epochs: int = 50,
+        tol: float | None = None,
+        delta: float = 1.0,
+        radius: float | None = None,
+        classes: Any = None,
+        class_weight: Any = None,
+        posterior: str | None = None,
+        fit_intercept: bool = True,
+        dtype: str = "float32",
+        shuffle: bool = True,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.solver = solver
+        self.link = link
+        self.formulation = formulation
+        self.init = init
+        self.sampling = sampling
+        self.examples_per_step = examples_per_step
+        self.classes_per_step = classes_per_step
+        self.alpha = alpha
+        self.learning_rate = learning_rate
+        self.epoch_decay = epoch_decay
+        self.max_epochs = max_epochs
+        self.tol = tol
+        self.delta = delta
+        self.radius = radius
+        self.classes = classes
+        self.class_weight = class_weight
+        self.posterior = posterior
+        self.fit_intercept = fit_intercept
+        self.dtype = dtype
+        self.shuffle = shuffle
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------------------------ fitting
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        checkpoint: str | Path | None = None,
+    ) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or data frame of shape (n_rows, n_features)
+        y : array of shape (n_rows,)
+            Labels of at least two classes.
+        sample_weight : array of shape (n_rows,), optional
+            A row of weight 2 counts as two; a row of weight 0 does not count.
+        checkpoint : str or Path, optional
+            A file to keep the progress in. Should the process be killed, the same call goes on from
+            there, and ends with the same bits (on one thread) as if nothing had happened.
+
+        Returns
+        -------
+        self
+        """
+        check_parameters(self)
+        X, y = checks.data(self, X, y)
+        check_classification_targets(y)
+        weight = checks.weights(sample_weight, X)
+        classes = self._declared(y)
+        if classes.size < 2:
+            raise ValueError(
+                f"y holds one class only ({classes.tolist()[0]!r}): a classifier needs at least 2 "
+                "classes; name the others in classes="
+            )
+        if self.warm_start and not np.array_equal(classes, getattr(self, "classes_", classes)):
+            raise ValueError(
+                "warm_start: the classes of y differ from those the model was fitted on; use "
+                "warm_start=False, or partial_fit, which takes new classes"
+            )
+        self.classes_ = classes
+        codes = np.searchsorted(classes, y)
+        weight = weight * checks.class_weights(self.class_weight, classes, codes)
+        if not weight.any():
+            raise ValueError("sample_weight and class_weight leave no row a weight above 0")
+        return self._fit(X, codes, weight, checkpoint)
+
+    def _declared(self, y: Array) -> Array:
+        """Return all classes: those of y, and those the parameter names."""
+        found = np.unique(y)
+        if self.classes is None:
+            return found
+        declared = np.unique(np.asarray(self.classes))
+        unknown = np.setdiff1d(found, declared)
+        if unknown.size:
+            row = int(np.flatnonzero(y == unknown[0])[0])
+            raise ValueError(f"y: row {row} has the label {y[row]!r}, which is not among classes")
+        return declared
+
+    @available_if(_streams)  # type: ignore[untyped-decorator]
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: Any = None,
+        sample_weight: Any = None,
+        *,
+        sample_id: Any = None,
+    ) -> Self:
+        """Take one epoch over a batch of rows; labels not seen before become new classes.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or data frame of shape (n_rows, n_features)
+        y : array of shape (n_rows,)
+        classes : array, optional
+            Labels that will occur.
+        sample_weight : array of shape (n_rows,), optional
+        sample_id : array of int of shape (n_rows,), optional
+            Who each row is. A row that comes again goes on with its own local variable, which
+            otherwise has to be estimated anew.
+
+        Returns
+        -------
+        self
+        """
+        check_parameters(self)
+        first = not hasattr(self, "classes_")
+        X, y = checks.data(self, X, y, reset=first)
+        check_classification_targets(y)
+        weight = checks.weights(sample_weight, X)
+        if isinstance(self.class_weight, str):
+            raise ValueError(
+                "class_weight='balanced' needs all rows at once: for partial_fit give a dict"
+            )
+        known = [] if first else [self.classes_]
+        declared = [] if self.classes is None else [np.asarray(self.classes)]
+        given = [] if classes is None else [np.asarray(classes)]
+        grown = np.unique(np.concatenate([*known, *declared, *given, y]))
+        if grown.size < 2:
+            raise ValueError(
+                "partial_fit: one class is known so far, two are needed; name more in classes="
+            )
+        codes = np.searchsorted(grown, y)
+        ids = None if sample_id is None else self._check_ids(sample_id, y.size)
+        weight = weight * checks.class_weights(self.class_weight, grown, codes)
+        return self._partial_fit(X, codes, weight, grown, ids)
+
+    @staticmethod
+    def _check_ids(sample_id: Any, n: int) -> Array:
+        ids = np.asarray(sample_id)
+        if ids.shape != (n,) or ids.dtype.kind not in "iu":
+            raise ValueError(f"sample_id: give {n} whole numbers, one for each row")
+        if np.unique(ids).size < n:
+            raise ValueError("sample_id: a number occurs twice; each row needs its own")
+        return ids.astype(np.int64)
+
+    # --------------------------------------------------------------------------------- predicting
+
+    def _each_chunk(self, X: Any, reduce: Any) -> Array:
+        weights = self._weights_checked()
+        X = checks.data(self, X, reset=False)
+        return np.concatenate(list(evaluator.chunked(weights, X, reduce, self._threads())))
+
+    def _weights_checked(self) -> Weights:
+        check_is_fitted(self)
+        weights: Weights = self._weights
+        return weights
+
+    def decision_function(self, X: Any) -> Array:
+        """Return scores ``x·w_k + b_k``, (n_rows, n_classes); for two classes the difference."""
+
+        def reduce(S: Array, rows: slice) -> Array:
+            return S[:, 1] - S[:, 0] if S.shape[1] == 2 else S
+
+        return self._each_chunk(X, reduce)
+
+    def predict(self, X: Any) -> Array:
+        """Return the likeliest label of each row."""
+        codes = self._each_chunk(X, lambda S, rows: S.argmax(axis=1))
+        labels: Array = self.classes_[codes]
+        return labels
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Return the logarithm of each class's probability, of shape (n_rows, n_classes)."""
+        return self._each_chunk(X, lambda S, rows: S - evaluator.log_normaliser(S)[:, None])
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each class, of shape (n_rows, n_classes)."""
+
+        def reduce(S: Array, rows: slice) -> Array:
+            P = np.exp(S - S.max(axis=1, keepdims=True))
+            return np.asarray(P / P.sum(axis=1, keepdims=True))
+
+        return self._each_chunk(X, reduce)
+
+    def predict_top_k(self, X: Any, k: int) -> tuple[Array, Array]:
+        """Return the k likeliest labels of each row and their log-probabilities, best first.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or data frame of shape (n_rows, n_features)
+        k : int
+            How many; at most all classes are returned.
+
+        Returns
+        -------
+        labels : array of shape (n_rows, k)
+        log_proba : array of shape (n_rows, k)
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from monro import SoftmaxClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = SoftmaxClassifier(random_state=0).fit(X, y)
+        >>> labels, log_proba = model.predict_top_k(X[:1], 2)
+        >>> int(labels[0, 0]), bool(log_proba[0, 0] > log_proba[0, 1])
+        (0, True)
+        """
+        checks.whole("k", k, 1)
+
+        def reduce(S: Array, rows: slice) -> Array:
+            best = evaluator.top_k(S, min(k, S.shape[1]))
+            log_proba = np.take_along_axis(S, best, axis=1)
+            log_proba -= evaluator.log_normaliser(S)[:, None]
+            return np.stack([best, log_proba])
+
+        weights = self._weights_checked()
+        X = checks.data(self, X, reset=False)
+        found = np.concatenate(list(evaluator.chunked(weights, X, reduce, self._threads())), axis=1)
+        labels: Array = self.classes_[found[0].astype(np.int64)]
+        return labels, found[1]
+
+    def log_loss(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the exact mean of ``-log p(y)``, in nats.
+
+        Memory grows with the classes, not with the rows times the classes.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or data frame of shape (n_rows, n_features)
+        y : array of shape (n_rows,)
+            Labels; one the model does not know raises a ValueError.
+        sample_weight : array of shape (n_rows,), optional
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from monro import SoftmaxClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> SoftmaxClassifier(random_state=0).fit(X, y).log_loss(X, y) < 0.1
+        True
+        """
+        return self.evaluate(X, y, sample_weight)["log_loss"]
+
+    def evaluate(self, X: Any, y: Any, sample_weight: Any = None) -> dict[str, float]:
+        """Return log_loss, error, top_5_error and calibration_error, all exact.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or data frame of shape (n_rows, n_features)
+        y : array of shape (n_rows,)
+        sample_weight : array of shape (n_rows,), optional
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from monro import SoftmaxClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> sorted(SoftmaxClassifier(random_state=0).fit(X, y).evaluate(X, y))
+        ['calibration_error', 'error', 'log_loss', 'top_5_error']
+        """
+        weights = self._weights_checked()
+        X, y = checks.data(self, X, y, reset=False)
+        codes = np.minimum(np.searchsorted(self.classes_, y), self.classes_.size - 1)
+        unknown = np.flatnonzero(self.classes_[codes] != y)
+        if unknown.size:
+            row = int(unknown[0])
+            raise ValueError(
+                f"y: row {row} has the label {y[row]!r}, which the model does not know"
+            )
+        weight = None if sample_weight is None else checks.weights(sample_weight, X)
+        return evaluator.evaluate(weights, X, codes, weight, self._threads())
+
+    # ----------------------------------------------------------------------------------- the model
+
+    @property
+    def coef_(self) -> Any:
+        """Weights, (n_classes, n_features), or (1, n_features) for two classes."""
+        if not hasattr(self, "_weights"):
+            raise AttributeError("coef_: the model is not fitted yet; call fit first")
+        coef = self._class_weights()
+        return coef[1:] - coef[:1] if coef.shape[0] == 2 else coef
+
+    @property
+    def intercept_(self) -> Array:
+        """Intercepts, (n_classes,), or (1,) for two classes."""
+        if not hasattr(self, "_weights"):
+            raise AttributeError("intercept_: the model is not fitted yet; call fit first")
+        weights = self._weights
+        bias = weights.bias[weights.slots]
+        return bias[1:] - bias[:1] if bias.size == 2 else bias
+
+    def sparsify(self) -> Self:
+        """Keep the weights as a sparse matrix from now on: worth it where most are 0.
+
+        ``coef_`` is then a CSR matrix. `densify` undoes it.
+        """
+        weights = self._weights_checked()
+        if not sp.issparse(weights.W):
+            coef = sp.csr_matrix(self._class_weights())
+            self._weights = Weights(
+                coef, np.ones(coef.shape[0]), weights.bias[weights.slots], np.arange(coef.shape[0])
+            )
+            self.__dict__.pop("_state", None)
+        return self
+
+    def densify(self) -> Self:
+        """Keep the weights as an array again."""
+        weights = self._weights_checked()
+        if sp.issparse(weights.W):
+            W: Any = weights.W
+            W = np.ascontiguousarray(W.toarray())
+            self._weights = weights._replace(W=W)
+        return self
+
+    def _to_contents(self) -> persist.Contents:
+        return to_contents(self)
+
+    def _from_contents(self, contents: persist.Contents) -> None:
+        from_contents(self, contents)

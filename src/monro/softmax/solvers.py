@@ -1,0 +1,141 @@
+"""The solvers by name: which rule, in which formulation, on how many examples and classes."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from monro.rows import Array
+from monro.softmax.exact import Exact
+from monro.softmax.implicit import Implicit
+from monro.softmax.importance import SampledSoftmax
+from monro.softmax.layout import LANES
+from monro.softmax.nce import NoiseContrastive
+from monro.softmax.ove import OneVsEach
+from monro.softmax.samplers import (
+    AllBlocks,
+    FrequencyBlocks,
+    FrequencyClasses,
+    Sampler,
+    UniformBlocks,
+    UniformClasses,
+    block_frequencies,
+)
+from monro.softmax.sco import Composition
+from monro.softmax.separable import SeparableImplicit
+from monro.softmax.state import NOWHERE
+from monro.softmax.sweep import Ball, Unbounded
+from monro.softmax.umax import SeparableUMax, UMax
+from monro.softmax.vanilla import SeparableVanilla, Vanilla
+
+
+class Traits(NamedTuple):
+    """What a solver can be asked for, and what it takes where nothing is said."""
+
+    formulations: tuple[str, ...] = ()  # none: it has no local variable
+    examples: int = 1  # a step
+    classes: int | None = LANES  # a step; None: all of them, always
+    sampling: str = "block"
+    shares: bool = False  # the examples of a step share the classes drawn
+    bounded: bool = False  # takes delta and radius
+    streams: bool = True  # has partial_fit
+    takes_rate: bool = True
+
+
+_BOTH = ("difference", "raman")
+
+# Where the authors' experiments drew classes singly, so do the papers' own settings: give
+# sampling="uniform" and classes_per_step. The defaults are what we found best.
+SOLVERS = {
+    "implicit": Traits(_BOTH, sampling="frequency"),
+    "umax": Traits(_BOTH, sampling="frequency", bounded=True),
+    "vanilla": Traits(_BOTH, sampling="frequency"),
+    "ove": Traits(examples=100, classes=5, sampling="uniform"),
+    "nce": Traits(examples=100, classes=5, sampling="frequency", shares=True),
+    "importance": Traits(examples=100, classes=5, sampling="frequency", shares=True),
+    "sco": Traits(("difference",), sampling="frequency"),
+    "exact": Traits(classes=None),
+    "lbfgs": Traits(classes=None, streams=False, takes_rate=False),
+}
+
+
+class Plan(NamedTuple):
+    """How to train: everything that "auto" and None were resolved to."""
+
+    solver: str
+    formulation: str
+    sampling: str
+    examples: int  # a step
+    classes: int  # a step
+    eta0: float
+    decay: float  # of the rate, an epoch
+    delta: float
+    radius: float | None
+    alpha: float
+    damping: float  # of the intercepts' rate; 0 without intercepts
+    normaliser_rate: float
+    dtype: str
+
+
+def make_sampler(plan: Plan, counts: Array, blocks: int) -> Sampler:
+    """Return the sampler of a plan; `counts` are the examples of each class, by slot."""
+    dtype = plan.dtype
+    n_classes = counts.size
+    in_blocks = plan.classes % LANES == 0 and plan.sampling != "uniform"
+    if SOLVERS[plan.solver].classes is None:
+        return AllBlocks(blocks, dtype)
+    if plan.sampling == "uniform":
+        return UniformClasses(n_classes, min(plan.classes, n_classes - 1), blocks * LANES, dtype)
+    m = min(plan.classes // LANES, blocks)
+    if plan.sampling == "block":
+        return UniformBlocks(blocks, m, dtype)
+    if in_blocks:
+        return FrequencyBlocks(block_frequencies(counts), m, dtype)
+    padded = np.zeros(blocks * LANES)
+    # Add one: a class declared but never seen must be drawn sometimes, too.
+    padded[:n_classes] = (counts + 1.0) / (counts + 1.0).sum()
+    return FrequencyClasses(padded, plan.classes, dtype)
+
+
+def make_rule(plan: Plan, sampler: Sampler, epoch: int, longest: float) -> Any:
+    """Return the rule of a plan for an epoch, counted from 0; `longest` is the longest row."""
+    number = np.dtype(plan.dtype).type
+    tolerance = number(3e-3 if plan.dtype == "float32" else 1e-6)
+    separable = plan.formulation == "raman"
+    match plan.solver:
+        case "implicit" if separable:
+            return SeparableImplicit(tolerance, number(plan.normaliser_rate))
+        case "implicit":
+            return Implicit(tolerance)
+        case "umax":
+            bound = number(_largest_u(plan, sampler, longest))
+            bounded = SeparableUMax if separable else UMax
+            return bounded(number(plan.delta), bound)
+        case "vanilla":
+            return SeparableVanilla() if separable else Vanilla()
+        case "ove":
+            return OneVsEach()
+        case "nce" | "importance":
+            with np.errstate(divide="ignore"):
+                log_count = np.maximum(np.log(sampler.chances()), NOWHERE)
+            sampled = NoiseContrastive if plan.solver == "nce" else SampledSoftmax
+            return sampled(np.ascontiguousarray(log_count, plan.dtype))
+        case "sco":
+            beta = (epoch + 1.0) ** -0.5
+            keep = NOWHERE if epoch == 0 else np.log1p(-beta)
+            return Composition(number(keep), number(np.log(beta)))
+        case "exact":
+            return Exact()
+    raise ValueError(plan.solver)
+
+
+def _largest_u(plan: Plan, sampler: Sampler, longest: float) -> float:
+    """Return B_u: ``log(1 + (K - 1) e^{2 B_x B_W})`` (Lemma 2)."""
+    if plan.radius is None:
+        return float(np.finfo(plan.dtype).max)
+    others = sampler.chances().size - 1
+    return float(np.logaddexp(0.0, np.log(others) + 2.0 * longest * plan.radius))
+
+
+def make_bounds(plan: Plan, sqnorms: Array) -> Any:
+    """Return what holds the weights of a class; `sqnorms` are their squared lengths by slot."""
+    return Unbounded() if plan.radius is None else Ball(float(plan.radius), sqnorms)

@@ -1,0 +1,60 @@
+"""Where a fit begins: intercepts and local variables whose best value is known beforehand."""
+
+import numpy as np
+
+from monro.rows import Array
+from monro.softmax.evaluate import Weights, losses, scores
+from monro.softmax.layout import LANES, view_of
+from monro.softmax.solvers import Plan
+from monro.softmax.state import State
+from monro.softmax.sweep import Examples, own_scores
+from monro.softmax.train import Problem
+
+_EXACT = 512  # classes up to which new local variables are computed exactly, and sampled beyond
+
+
+def warm(plan: Plan, problem: Problem, state: State) -> None:
+    """Set the optimum of intercepts alone: log frequencies, and each example's loss under them.
+
+    A class without examples gets what half an example would give it.
+    """
+    counts = np.bincount(problem.y, problem.weight, minlength=problem.counts.size)
+    log_share = np.log(np.maximum(counts, 0.5) / max(counts.sum(), 1.0))
+    if plan.damping > 0.0:
+        state.bias[: counts.size] = log_share
+        normaliser = np.log(np.exp(log_share).sum())
+        own = log_share[problem.y]
+    else:  # no intercepts to carry it: all classes are alike
+        normaliser, own = np.log(counts.size), 0.0
+    state.u[:] = normaliser if plan.formulation == "raman" else normaliser - own
+
+
+def local_variables(
+    plan: Plan, problem: Problem, state: State, slots: Array, rng: np.random.Generator
+) -> Array:
+    """Return the best u for given weights: exact for few classes, from a sample of blocks else."""
+    examples = Examples(view_of(problem.X, state.W), problem.y, problem.weight, problem.sqnorm)
+    own = np.zeros(problem.y.size, plan.dtype)
+    own_scores(examples, state, own)
+    if slots.size <= _EXACT:
+        codes = np.argsort(slots)[problem.y]
+        u = losses(Weights(state.W, state.scale, state.bias, slots), problem.X, codes)
+    else:
+        blocks = rng.choice(state.bias.size // LANES, _EXACT // LANES, replace=False)
+        lanes = (LANES * blocks[:, None] + np.arange(LANES)).ravel()
+        real = int((lanes < slots.size).sum())
+        W = state.W[blocks] if state.W.ndim == 3 else state.W[lanes]
+        inside = np.arange(lanes.size)
+        sample = Weights(W, state.scale[lanes], state.bias[lanes], inside)
+        u = np.empty(problem.y.size)
+        for a in range(0, u.size, 4096):
+            rows = slice(a, a + 4096)
+            z = scores(sample, problem.X[rows]) - own[rows, None]
+            z[lanes == problem.y[rows, None]] = -np.inf
+            u[rows] = np.logaddexp(0.0, np.log(slots.size / real) + _log_sum(z))
+    return np.asarray(u + own if plan.formulation == "raman" else u, plan.dtype)
+
+
+def _log_sum(z: Array) -> Array:
+    top = np.maximum(z.max(axis=1), -1e30)
+    return np.asarray(top + np.log(np.exp(z - top[:, None]).sum(axis=1) + 1e-300))

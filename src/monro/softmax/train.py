@@ -1,0 +1,303 @@
+"""Epochs of a softmax: draws, rates, threads."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from monro._jit import kernel, vector_kernel
+from monro.fitting import Report, visiting_order
+from monro.rows import Array, Rows, as_rows, sqnorm
+from monro.softmax.evaluate import Weights
+from monro.softmax.layout import LANES, class_major, view_of
+from monro.softmax.minibatch import make_batches, ridge_of_batches, take_step
+from monro.softmax.solvers import SOLVERS, Plan, make_bounds, make_rule, make_sampler
+from monro.softmax.state import State
+from monro.softmax.sweep import Examples, Scratch, Settings, new_scratch, sweep
+
+_CHUNK = 1 << 16  # examples to draw for at a time
+# Weights of so many bytes stay in a core's own cache: threads are then better off with copies.
+_SMALL = 1 << 22
+_OFTEN = 12.0  # how often each of these is to be written between two merges, at least
+_WORTH_IT = 1 << 27  # and how many writes there are to be in all, about 20 ms
+
+
+class Problem(NamedTuple):
+    """What to fit: rows, their classes by slot, their weights of mean 1."""
+
+    X: Any  # of the plan's dtype
+    y: Array  # slots, int32
+    weight: Array
+    sqnorm: Array
+    counts: Array  # (classes,): examples of each, by slot
+
+
+def make_problem(X: Any, y: Array, weight: Array, n_classes: int, dtype: str) -> Problem:
+    """Return a problem of checked data."""
+    X = X.astype(dtype, copy=False)
+    lengths = np.empty(y.size, dtype)
+    squared_lengths(as_rows(X), lengths)
+    if not np.isfinite(lengths).all():
+        row = int(np.flatnonzero(~np.isfinite(lengths))[0])
+        raise ValueError(
+            f"X: the squared length of row {row} overflows {dtype}; scale the features"
+        )
+    counts = np.bincount(y, minlength=n_classes)
+    return Problem(X, y.astype(np.int32), weight.astype(dtype), lengths, counts)
+
+
+@kernel
+def squared_lengths(rows: Rows, out: Array) -> None:
+    """``out_i = ‖x_i‖²``."""
+    for i in range(out.size):
+        out[i] = sqnorm(rows, i)
+
+
+def multiply_out(state: State) -> None:
+    """Let all scales be 1."""
+    W, scale = state.W, state.scale
+    W *= scale.reshape(-1, 1, LANES) if W.ndim == 3 else scale[:, None]
+    scale[:] = 1.0
+
+
+@vector_kernel
+def note_moves(copy: Array, before: Array, total: Array, count: Array) -> None:
+    """Add up how far a thread moved each weight, and count it where it did."""
+    one = before.dtype.type(1.0)
+    zero = before.dtype.type(0.0)
+    for k in range(before.size):
+        move = copy[k] - before[k]
+        total[k] += move
+        count[k] += one if move != zero else zero
+
+
+@vector_kernel
+def apply_moves(before: Array, total: Array, count: Array) -> None:
+    """Move each weight by the mean."""
+    one = before.dtype.type(1.0)
+    for k in range(before.size):
+        before[k] += total[k] / (count[k] if count[k] > one else one)
+
+
+def merge(before: Array, copies: list[Array]) -> None:
+    """Move each weight by the mean move of those threads that moved it; all copies agree then.
+
+    The mean over all threads would halve what only one of them has learnt.
+    """
+    total, count = np.zeros((2, before.size), before.dtype)
+    for copy in copies:
+        note_moves(copy, before, total, count)
+    apply_moves(before, total, count)
+    for copy in copies:
+        copy[:] = before
+
+
+class Trainer:
+    """Takes epochs on one problem. Use it in a ``with`` block, which ends the threads."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        plan: Plan,
+        state: State,
+        slots: Array,
+        *,
+        shuffle: bool,
+        rng: np.random.Generator,
+        n_jobs: int = 1,
+        schedule_start: int = 0,
+    ):
+        self.problem = problem
+        self.plan = plan
+        self.state = state
+        self.slots = slots
+        self.shuffle = shuffle
+        self.rng = rng
+        self.n_jobs = n_jobs
+        self.schedule_start = schedule_start  # epochs taken before this fit
+        self.epochs = 0
+        self.seconds = 0.0
+        self.sampler = make_sampler(plan, problem.counts, state.bias.size // LANES)
+        self._pool = ThreadPoolExecutor(n_jobs) if n_jobs > 1 else None
+        n = problem.y.size
+        share = np.zeros(state.bias.size)
+        share[: problem.counts.size] = problem.counts / n
+        touched = share + (1.0 - share) * self.sampler.chances()
+        self._ridge = (plan.alpha / np.maximum(touched, 1e-30)).astype(plan.dtype)
+        self._scratches = [
+            new_scratch(plan.examples, self.sampler.per_step, plan.dtype) for _ in range(n_jobs)
+        ]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    @property
+    def states(self) -> list[State]:
+        """What a checkpoint keeps."""
+        return [self.state]
+
+    @states.setter
+    def states(self, states: list[State]) -> None:
+        (self.state,) = states
+
+    @property
+    def generators(self) -> list[np.random.Generator]:
+        """The random generators a checkpoint keeps."""
+        return [self.rng]
+
+    def epoch(self, report: Report = lambda rows: None) -> dict[str, float]:
+        """Take an epoch; the record's loss is the rule's own, estimated from the classes drawn."""
+        begin = time.perf_counter()
+        n = self.problem.y.size
+        order = visiting_order(n, self.rng) if self.shuffle else np.arange(n)
+        rate = self.plan.eta0 * self.plan.decay ** (self.schedule_start + self.epochs)
+        loss = self.visit(order, rate, report) / n
+        self.epochs += 1
+        self.seconds += time.perf_counter() - begin
+        return {"epoch": self.epochs, "seconds": self.seconds, "loss": loss, "rate": rate}
+
+    def visit(self, order: Array, rate: float, report: Report = lambda rows: None) -> float:
+        """Step on the examples of `order` at a rate; return the sum of the rule's loss."""
+        plan, problem = self.plan, self.problem
+        number = np.dtype(plan.dtype).type
+        eta = number(rate / plan.examples)
+        bounds = make_bounds(plan, self._sqnorms())
+        settings = Settings(eta, number(plan.damping), self._ridge, bounds)
+        longest = float(np.sqrt(problem.sqnorm.max()))
+        rule = make_rule(plan, self.sampler, self.schedule_start + self.epochs, longest)
+        shared = plan.examples if SOLVERS[plan.solver].shares else 1
+        everything = SOLVERS[plan.solver].classes is None
+        states, size = self._states_of_threads(order.size)
+
+        def work(part: Array, seed: int, state: State, scratch: Scratch) -> float:
+            drawn = self.sampler.draw(problem.y[part[::shared]], np.random.default_rng(seed))
+            examples = Examples(
+                view_of(problem.X, state.W), problem.y, problem.weight, problem.sqnorm
+            )
+            row = part.size if everything else shared
+            return sweep(rule, examples, part, drawn, row, settings, state, scratch)
+
+        run = map if self._pool is None else self._pool.map
+        total = 0.0
+        for start in range(0, order.size, size):
+            part = order[start : start + size]
+            parts = self._split(part, len(states))
+            seeds = self.rng.integers(2**63, size=len(parts))
+            total += sum(run(work, parts, seeds, states, self._scratches))
+            if states[0].W is not self.state.W:
+                self._merge(states)
+            report(part.size)
+        return float(total)
+
+    def _states_of_threads(self, n: int) -> tuple[list[State], int]:
+        """Return a state for each thread, and how many examples to visit before they are merged.
+
+        Weights that one thread alone would keep in its core's cache must not be shared: their cache
+        lines would travel between the cores at every step, and two threads would be slower than
+        one. Each thread then has a copy, and the copies are merged as often as costs little; where
+        an epoch takes but milliseconds, that is never, and one thread does it. More weights than
+        that come from further away anyhow: they are shared, without locks.
+        """
+        plan, problem, state = self.plan, self.problem, self.state
+        size = _CHUNK - _CHUNK % plan.examples
+        if self.n_jobs == 1 or state.W.nbytes > _SMALL or plan.radius is not None:
+            return [state] * self.n_jobs, size
+        nonzeros = problem.X.nnz if sp.issparse(problem.X) else problem.X.size
+        drawn = 1 + self.sampler.per_step // LANES  # blocks a step
+        work = drawn * LANES * nonzeros * (n / problem.y.size)  # weights read and written
+        merges = int(min(work / state.W.size / _OFTEN, work / _WORTH_IT))
+        if merges == 0:
+            return [state], size
+        steps = -(-n // (merges * plan.examples))
+        if self.plan.alpha > 0.0:
+            multiply_out(state)
+        for mine, theirs in zip(state[:2], self._copies, strict=True):
+            theirs[:] = mine.reshape(-1)
+        copies = [
+            State(W.reshape(state.W.shape), bias, np.ones_like(bias), state.u)
+            for W, bias in zip(*self._copies, strict=True)
+        ]
+        return copies, min(size, steps * plan.examples)
+
+    def _merge(self, states: list[State]) -> None:
+        """Bring the threads' weights together."""
+        assert self._pool is not None
+        if self.plan.alpha > 0.0:
+            for state in states:
+                multiply_out(state)
+        whole = self.state.W.reshape(-1), [state.W.reshape(-1) for state in states]
+        borders = np.linspace(0, whole[0].size, self.n_jobs + 1).astype(int)
+
+        def work(start: int, stop: int) -> None:
+            merge(whole[0][start:stop], [copy[start:stop] for copy in whole[1]])
+
+        list(self._pool.map(work, borders[:-1], borders[1:]))
+        merge(self.state.bias, [state.bias for state in states])
+
+    @cached_property
+    def _copies(self) -> tuple[Array, Array]:
+        """Weights and intercepts for each thread."""
+        W, bias = self.state[:2]
+        n = self.n_jobs
+        return np.empty((n, W.size), W.dtype), np.empty((n, bias.size), bias.dtype)
+
+    def _split(self, part: Array, shares: int) -> list[Array]:
+        """Share out examples among the threads, whole steps to each."""
+        steps = -(-part.size // self.plan.examples)
+        borders = np.linspace(0, steps, shares + 1).astype(int) * self.plan.examples
+        return [part[a:b] for a, b in pairwise(borders)]
+
+    def _sqnorms(self) -> Array:
+        if self.plan.radius is None:
+            return np.zeros(0)
+        W = class_major(self.state.W).astype(np.float64) * self.state.scale[:, None]
+        return np.asarray(np.einsum("kf,kf->k", W, W))
+
+    def solution(self) -> dict[str, Any]:
+        """Return what the estimator would have if it ended here."""
+        return {"_weights": self.weights()}
+
+    def weights(self) -> Weights:
+        """Return the model as it is now, for the evaluator."""
+        return Weights(self.state.W, self.state.scale, self.state.bias, self.slots)
+
+
+class BatchTrainer(Trainer):
+    """Takes implicit steps on mini-batches that stay the same (paper 000, appendix F.3)."""
+
+    def visit(self, order: Array, rate: float, report: Report = lambda rows: None) -> float:
+        """Step on the batches of `order`; return the sum of the examples' local variables."""
+        problem, plan, state = self.problem, self.plan, self.state
+        n_classes = self.slots.size
+        if not hasattr(self, "_batches"):
+            self._batches = make_batches(problem.X, problem.y, plan.examples)
+            self._ridge_of_batch = ridge_of_batches(
+                self._batches, n_classes, plan.classes, plan.alpha
+            )
+        bias = state.bias[:n_classes]
+        visited = np.unique(order // plan.examples)
+        for k in self.rng.permutation(visited) if self.shuffle else visited:
+            batch = self._batches[k]
+            others = np.setdiff1d(np.arange(n_classes), batch.labels)
+            drawn = self.rng.choice(others, min(plan.classes, others.size), replace=False)
+            take_step(
+                batch,
+                drawn,
+                state.W,
+                bias,
+                state.u,
+                problem.weight,
+                rate,
+                self._ridge_of_batch,
+                plan.damping,
+            )
+            report(batch.rows.size)
+        return float(state.u[order].sum(dtype=np.float64))

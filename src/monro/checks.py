@@ -149,6 +149,32 @@ def _in_order(X: Any) -> bool:
     return disorder < 0
 
 
+def labels(given: dict[str, Any]) -> list[Array]:
+    """Return arrays of labels, given with their names: of one dimension, and of one kind."""
+    arrays = {name: np.asarray(part) for name, part in given.items() if part is not None}
+    kinds = {}
+    for name, array in arrays.items():
+        if array.ndim != 1:
+            raise ValueError(f"{name}: give the labels as a one-dimensional array")
+        if array.size:
+            kinds["strings" if isinstance(array[:1].tolist()[0], str) else "numbers"] = name
+    if len(kinds) > 1:  # NumPy would make strings of the numbers
+        found = " and ".join(f"{kind} in {name}" for kind, name in kinds.items())
+        raise ValueError(f"labels must be of one kind, there are {found}")
+    return list(arrays.values())
+
+
+def codes(y: Array, classes: Array, complaint: str) -> Array:
+    """Return the number of each label among the classes, which are in order."""
+    found = np.minimum(np.searchsorted(classes, y), classes.size - 1)
+    unknown = np.flatnonzero(classes[found] != y)
+    if unknown.size:
+        row = int(unknown[0])
+        label = y[row : row + 1].tolist()[0]
+        raise ValueError(f"y: row {row} has the label {label!r}, which {complaint}")
+    return found
+
+
 def weights(sample_weight: Any, X: Any) -> Array:
     """Return sample weights as float64, checked; not all may be 0."""
     weight: Array = _check_sample_weight(
@@ -159,11 +185,18 @@ def weights(sample_weight: Any, X: Any) -> Array:
     return weight
 
 
-def class_weights(class_weight: Any, classes: Array, codes: Array) -> Array:
+def class_weights(
+    class_weight: Any, classes: Array, codes: Array, *, more_to_come: bool = False
+) -> Array:
     """Return the class weight of each row; `codes` are its classes by number."""
     if class_weight is None:
         return np.ones(codes.size)
-    per_class = compute_class_weight(class_weight, classes=classes, y=classes[codes])
+    if more_to_come and isinstance(class_weight, dict):
+        known = set(classes.tolist())
+        class_weight = {label: w for label, w in class_weight.items() if label in known}
+    seen = np.unique(codes) if isinstance(class_weight, str) else np.arange(classes.size)
+    per_class = np.ones(classes.size)
+    per_class[seen] = compute_class_weight(class_weight, classes=classes[seen], y=classes[codes])
     if not (np.isfinite(per_class).all() and (per_class >= 0).all()):
         raise ValueError(f"class_weight={class_weight!r}: weights must be finite and at least 0")
     of_rows: Array = per_class[codes]

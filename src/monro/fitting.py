@@ -176,10 +176,10 @@ def run_epochs(
             subcontext = context.subcontext(task_name="epoch")
             subcontext.call_on_fit_task_begin(**seen)
             record = trainer.epoch(progress.part)
+            check(record)
             if evaluate is not None:
                 record |= evaluate()
             estimator.history_.append(record)
-            check(record)
             progress.epoch(record)
             stop = bool(subcontext.call_on_fit_task_end(**seen, **solution))
             if monitor is not None:

@@ -272,6 +272,6 @@ def load(path: str | Path) -> Any:
     estimator = getattr(import_module(ESTIMATORS[name]), name)()
     try:
         estimator._from_contents(contents)
-    except (KeyError, TypeError, ValueError, IndexError):
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
         raise ModelFileError(f"{path}: the file is damaged; copy it again, or fit again") from None
     return estimator

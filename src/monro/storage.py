@@ -25,7 +25,7 @@ def _plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, Real) and not isinstance(value, (int, float)):
         return float(value)
-    if isinstance(value, (list, tuple, np.ndarray)):  # classes
+    if isinstance(value, (list, tuple)) or hasattr(value, "__array__"):  # classes
         return {"labels": [_plain(label) for label in value]}
     if isinstance(value, dict):  # class weights: labels need not be strings
         return {"pairs": [[_plain(key), _plain(weight)] for key, weight in value.items()]}

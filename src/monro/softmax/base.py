@@ -31,6 +31,7 @@ from monro.softmax.stream import (
     remember,
 )
 from monro.softmax.train import BatchTrainer, Problem, Trainer, make_problem
+from monro.storage import fingerprint
 
 # A loss this many times that of guessing is not learning: explicit steps are running away.
 _RUNAWAY = 100.0
@@ -80,8 +81,8 @@ def _same_shape(state: State, other: State) -> bool:
 class Softmax(Estimator):
     """Base of SoftmaxClassifier, which adds labels, checks and predictions.
 
-    The model is ``_weights``. For whoever goes on from it there are ``_state`` (after a fit with
-    warm_start) and ``_stream`` (after partial_fit).
+    The model is ``_weights``. For whoever goes on from it there are ``_stream`` and ``_epochs``,
+    and after a fit with warm_start ``_local``, the local variables and which rows' they are.
     """
 
     classes_: Array
@@ -89,8 +90,9 @@ class Softmax(Estimator):
     learning_rate_: float | None
     n_iter_: int
     _weights: Weights
-    _state: State
     _stream: Stream
+    _epochs: int
+    _local: tuple[str, Array]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_weights")
@@ -102,25 +104,32 @@ class Softmax(Estimator):
 
     # ------------------------------------------------------------------------------------ one fit
 
-    def _fit(self, X: Any, y: Array, weight: Array, checkpoint: str | Path | None = None) -> Self:
-        """Train for up to max_epochs on checked data."""
+    def _fit(
+        self, X: Any, y: Array, weight: Array, classes: Array, checkpoint: str | Path | None
+    ) -> Self:
+        """Train for up to max_epochs on checked data; y are numbers of classes."""
+        if self.solver == "lbfgs" and checkpoint is not None:
+            raise ValueError("solver='lbfgs' keeps no checkpoint: leave checkpoint None")
         seed = self._seed()
-        for name in ("_layout", "_stream"):  # of earlier data
-            self.__dict__.pop(name, None)
         X, y, weight = drop_weightless(X, y, weight)
-        if self.solver == "lbfgs":
-            return self._fit_lbfgs(X, y, weight, checkpoint)
         saved = self._checkpoint(checkpoint, X, y, weight, {"State": State}, _same_shape)
         if saved is not None and saved.found:
             seed = saved.about("seed")
-        rng = np.random.default_rng(seed)
+        earlier = self._earlier() if self.warm_start else None
+        if earlier is None:
+            self._forget()
+        self.classes_ = classes
+        self.history_ = []
+        if self.solver == "lbfgs":
+            return self._fit_lbfgs(X, y, weight, earlier)
+        taken = getattr(self, "_epochs", 0)
+        rng = np.random.default_rng([seed, taken])
         held_out = None
         if self.early_stopping:
             X, y, weight, held_out = self._hold_out(X, y, weight, seed)
         weight = weight * (weight.size / weight.sum())
 
-        earlier = self._earlier() if self.warm_start else None
-        n_classes = self.classes_.size
+        n_classes = classes.size
         if earlier is None:
             counts = np.bincount(y, minlength=n_classes)
             slots = place_classes(make_plan(self, n_classes, 1.0), counts, rng)
@@ -135,11 +144,11 @@ class Softmax(Estimator):
             plan = plan._replace(eta0=rate or self._choose_rate(problem, plan, slots, rng))
         self._note(plan)
 
-        taken = 0 if earlier is None else getattr(self, "_epochs", 0)
+        whose = f"{plan.solver}, {plan.formulation}: {fingerprint(X, y, weight)}"
         state = (
             _begin(self.init, plan, problem)
             if earlier is None
-            else self._resume(earlier, plan, problem, rng)
+            else self._resume(earlier, whose, plan, problem, rng)
         )
         with self._trainer(problem, plan, state, slots, rng, taken) as trainer:
             evaluate, monitor = self._evaluation(trainer, held_out)
@@ -159,6 +168,9 @@ class Softmax(Estimator):
                 checkpoint=saved,
             )
         self._epochs = taken + self.n_iter_
+        self._stream = new_stream(problem.counts, y.size, plan)
+        if self.warm_start:
+            self._local = whose, trainer.state.u
         return self
 
     def _trainer(
@@ -223,13 +235,13 @@ class Softmax(Estimator):
 
     def _check(self, trainer: Trainer, y: Array) -> Callable[[Record], None]:
         """Return a check that raises once a solver leaves the range of numbers."""
-        most = _RUNAWAY * (np.log(self.classes_.size) + 1.0)
+        most = _RUNAWAY * (np.log(trainer.slots.size) + 1.0)
 
         def check(record: Record) -> None:
             if record["loss"] <= most and (self.solver == "implicit" or _is_finite(trainer.state)):
                 return
             # The classes drawn may be unlucky ones; the exact loss decides.
-            rows = _judged(y.size, self.classes_.size)
+            rows = _judged(y.size, trainer.slots.size)
             with np.errstate(all="ignore"):
                 exact = losses(trainer.weights(), trainer.problem.X[rows], y[rows]).mean()
             if not exact <= most:
@@ -248,21 +260,17 @@ class Softmax(Estimator):
         if not _is_finite(trainer.state):
             raise self._divergence(trainer.plan)
         self._weights = trainer.weights()
-        self.__dict__.pop("_state", None)
-        if self.warm_start:
-            self._state = trainer.state
 
-    def _fit_lbfgs(self, X: Any, y: Array, weight: Array, checkpoint: str | Path | None) -> Self:
-        if checkpoint is not None:
-            raise ValueError("solver='lbfgs' keeps no checkpoint: leave checkpoint None")
+    def _fit_lbfgs(self, X: Any, y: Array, weight: Array, earlier: Weights | None) -> Self:
         n_classes = self.classes_.size
         self._note(make_plan(self, n_classes, 1.0))
-        earlier = self._earlier() if self.warm_start else None
+        seen = {"estimator": self, "X": X, "y": self.classes_[y]}
+        context = self._init_callback_context()
+        context.call_on_fit_task_begin(**seen)
         if earlier is None:
             start = np.zeros((X.shape[1], n_classes)), np.zeros(n_classes)
         else:
             start = self._class_weights().T, earlier.bias[earlier.slots]
-        self.history_ = []
         W, bias = fit_lbfgs(
             X,
             y,
@@ -277,7 +285,10 @@ class Softmax(Estimator):
         )
         self.n_iter_ = len(self.history_)
         W = np.ascontiguousarray(W.T, self.dtype)
+        self._forget()
         self._weights = Weights(W, np.ones(n_classes), bias, np.arange(n_classes))
+        solution = {"_weights": self._weights}
+        context.call_on_fit_task_end(**seen, reconstruction_attributes=lambda: solution)
         return self
 
     # --------------------------------------------------------------------- going on from before
@@ -289,15 +300,20 @@ class Softmax(Estimator):
             raise ValueError("the model is sparse: call densify before you go on training it")
         return earlier
 
+    def _forget(self) -> None:
+        """Leave nothing of an earlier fit: should this one fail, there is no model."""
+        for name in ("_weights", "_stream", "_epochs", "_local", "_layout"):
+            self.__dict__.pop(name, None)
+
     def _resume(
-        self, earlier: Weights, plan: Plan, problem: Problem, rng: np.random.Generator
+        self, earlier: Weights, whose: str, plan: Plan, problem: Problem, rng: np.random.Generator
     ) -> State:
         """Return the state of an earlier fit; for other rows with local variables of their own."""
         state = laid_out(earlier, _uses_blocks(plan, problem.X), problem.y.size, plan.dtype)
-        before = getattr(self, "_state", None)
-        if before is not None and before.u.size == problem.y.size:
-            return state._replace(u=before.u.copy())
-        if SOLVERS[plan.solver].formulations:
+        known, u = getattr(self, "_local", ("", None))
+        if known == whose:
+            state.u[:] = u
+        elif SOLVERS[plan.solver].formulations:
             state.u[:] = local_variables(plan, problem, state, earlier.slots, rng)
         return state
 
@@ -305,38 +321,30 @@ class Softmax(Estimator):
         self, X: Any, y: Array, weight: Array, classes: Array, ids: Array | None
     ) -> Self:
         """Take one epoch over a batch; the rate goes on falling from where it was."""
-        rng = np.random.default_rng(self._seed())
+        if not weight.any():
+            return self
         earlier = self._earlier()
         if earlier is None:
             weights = new_weights_for(is_sparse(X), classes.size, X.shape[1], self.dtype)
         else:
             weights = grow(earlier, self.classes_, classes)
-        stream = getattr(self, "_stream", None) or new_stream(classes.size, self.dtype)
-        self.classes_ = classes
         rows = np.flatnonzero(weight)
         X, y, weight = drop_weightless(X, y, weight)
         slots = weights.slots
-        counts = np.zeros(classes.size, np.int64)
-        counts[: stream.counts.size] = stream.counts
-        counts += np.bincount(slots[y], minlength=classes.size)
-        self._weights, self._stream = weights, stream._replace(counts=counts)
-        if y.size == 0:
-            return self
-
         problem = make_problem(X, slots[y], weight, classes.size, self.dtype)
-        problem = problem._replace(counts=counts)
-        mean_sqnorm = float(problem.sqnorm.mean(dtype=np.float64))
-        plan = make_plan(self, classes.size, mean_sqnorm)
-        seen, first = stream.rows
-        if seen == 0:
-            first = y.size
-            stream.damping[0] = plan.damping
+        plan = make_plan(self, classes.size, float(problem.sqnorm.mean(dtype=np.float64)))
+        stream = getattr(self, "_stream", None) or new_stream(problem.counts[:0], y.size, plan)
+        problem.counts[: stream.counts.size] += stream.counts
         plan = plan._replace(damping=float(stream.damping[0]))
+        seen, first = stream.rows
+        taken = getattr(self, "_epochs", 0)
+        rng = np.random.default_rng([self._seed(), taken, seen])
         if self.learning_rate == "auto":
-            rate = getattr(self, "learning_rate_", None)
+            rate = getattr(self, "learning_rate_", None) if earlier is not None else None
             plan = plan._replace(eta0=rate or self._choose_rate(problem, plan, slots, rng))
-        self._note(plan)
-        state = in_place(weights, _uses_blocks(plan, X), y.size, plan.dtype)
+        # Explicit steps may run away, and must not take the model along.
+        lay_out = in_place if plan.solver == "implicit" else laid_out
+        state = lay_out(weights, _uses_blocks(plan, X), y.size, plan.dtype)
         local = bool(SOLVERS[plan.solver].formulations)
         if local:
             state.u[:] = local_variables(plan, problem, state, slots, rng)
@@ -345,11 +353,14 @@ class Softmax(Estimator):
         # Batches may be of any size, so the rate falls with the rows seen, not with the calls.
         slower = plan._replace(eta0=plan.eta0 / float(np.sqrt(1.0 + seen / first)))
         history = getattr(self, "history_", [])
-        with self._trainer(problem, slower, state, slots, rng) as trainer:
+        with self._trainer(problem, slower, state, slots, rng, taken) as trainer:
             record = trainer.epoch() | {"epoch": len(history) + 1}
             self._check(trainer, y)(record)
             self._finish(trainer)
-        stream = stream._replace(counts=counts, rows=np.array([seen + y.size, first]))
+        self._note(plan)
+        self.__dict__.pop("_local", None)
+        self.classes_ = classes
+        stream = stream._replace(counts=problem.counts, rows=np.array([seen + y.size, first]))
         self._stream = remember(stream, ids[rows], state.u) if local and ids is not None else stream
         self.history_ = [*history, record]
         self.n_iter_ = len(self.history_)
@@ -360,7 +371,7 @@ class Softmax(Estimator):
     def __copy__(self) -> Self:
         # partial_fit changes the weights in place: two models must not share them.
         other = super().__copy__()
-        for name in ("_weights", "_state", "_stream"):
+        for name in ("_weights", "_stream"):
             if name in other.__dict__:
                 setattr(other, name, deepcopy(getattr(self, name)))
         return other

@@ -219,38 +219,31 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
         self
         """
         check_parameters(self)
-        X, y = checks.data(self, X, y)
+        goes_on = self.warm_start and hasattr(self, "_weights")
+        X, y = checks.data(self, X, y, reset=not goes_on)
         check_classification_targets(y)
         weight = checks.weights(sample_weight, X)
-        classes = self._declared(y)
+        classes = np.unique(y) if self.classes is None else self._declared(y)
         if classes.size < 2:
             raise ValueError(
                 f"y holds one class only ({classes.tolist()[0]!r}): a classifier needs at least 2 "
                 "classes; name the others in classes="
             )
-        if self.warm_start and not np.array_equal(classes, getattr(self, "classes_", classes)):
+        if goes_on and not np.array_equal(classes, self.classes_):
             raise ValueError(
                 "warm_start: the classes of y differ from those the model was fitted on; use "
                 "warm_start=False, or partial_fit, which takes new classes"
             )
-        self.classes_ = classes
-        codes = np.searchsorted(classes, y)
+        codes = checks.codes(y, classes, "is not among classes")
         weight = weight * checks.class_weights(self.class_weight, classes, codes)
         if not weight.any():
             raise ValueError("sample_weight and class_weight leave no row a weight above 0")
-        return self._fit(X, codes, weight, checkpoint)
+        return self._fit(X, codes, weight, classes, checkpoint)
 
     def _declared(self, y: Array) -> Array:
-        """Return all classes: those of y, and those the parameter names."""
-        found = np.unique(y)
-        if self.classes is None:
-            return found
-        declared = np.unique(np.asarray(self.classes))
-        unknown = np.setdiff1d(found, declared)
-        if unknown.size:
-            row = int(np.flatnonzero(y == unknown[0])[0])
-            raise ValueError(f"y: row {row} has the label {y[row]!r}, which is not among classes")
-        return declared
+        """Return the classes that the parameter names."""
+        declared, _ = checks.labels({"classes": self.classes, "y": y})
+        return np.unique(declared)
 
     @available_if(_streams)  # type: ignore[untyped-decorator]
     def partial_fit(
@@ -280,7 +273,7 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
         self
         """
         check_parameters(self)
-        first = not hasattr(self, "classes_")
+        first = not hasattr(self, "_weights")
         X, y = checks.data(self, X, y, reset=first)
         check_classification_targets(y)
         weight = checks.weights(sample_weight, X)
@@ -288,17 +281,15 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
             raise ValueError(
                 "class_weight='balanced' needs all rows at once: for partial_fit give a dict"
             )
-        known = [] if first else [self.classes_]
-        declared = [] if self.classes is None else [np.asarray(self.classes)]
-        given = [] if classes is None else [np.asarray(classes)]
-        grown = np.unique(np.concatenate([*known, *declared, *given, y]))
+        named = {"the model": None if first else self.classes_, "the parameter": self.classes}
+        grown = np.unique(np.concatenate(checks.labels(named | {"classes": classes, "y": y})))
         if grown.size < 2:
             raise ValueError(
                 "partial_fit: one class is known so far, two are needed; name more in classes="
             )
         codes = np.searchsorted(grown, y)
         ids = None if sample_id is None else self._check_ids(sample_id, y.size)
-        weight = weight * checks.class_weights(self.class_weight, grown, codes)
+        weight = weight * checks.class_weights(self.class_weight, grown, codes, more_to_come=True)
         return self._partial_fit(X, codes, weight, grown, ids)
 
     @staticmethod
@@ -428,13 +419,7 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
         """
         weights = self._weights_checked()
         X, y = checks.data(self, X, y, reset=False)
-        codes = np.minimum(np.searchsorted(self.classes_, y), self.classes_.size - 1)
-        unknown = np.flatnonzero(self.classes_[codes] != y)
-        if unknown.size:
-            row = int(unknown[0])
-            raise ValueError(
-                f"y: row {row} has the label {y[row]!r}, which the model does not know"
-            )
+        codes = checks.codes(y, self.classes_, "the model does not know")
         weight = None if sample_weight is None else checks.weights(sample_weight, X)
         return evaluator.evaluate(weights, X, codes, weight, self._threads())
 
@@ -468,7 +453,6 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
             self._weights = Weights(
                 coef, np.ones(coef.shape[0]), weights.bias[weights.slots], np.arange(coef.shape[0])
             )
-            self.__dict__.pop("_state", None)
         return self
 
     def densify(self) -> Self:

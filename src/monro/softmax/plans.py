@@ -99,8 +99,11 @@ def make_plan(estimator: Any, n_classes: int, mean_sqnorm: float) -> Plan:
         m = estimator.classes_per_step
         if sampling == "frequency" and traits.formulations and m is not None and m % LANES:
             sampling = "uniform"  # few classes a step, asked for by number: drawn as in the paper
-    single = {"uniform": 1 if traits.formulations else traits.classes}
-    classes = estimator.classes_per_step or single.get(sampling, traits.classes) or n_classes
+    if traits.classes is None:
+        classes = n_classes
+    else:
+        usual = {"uniform": 1 if traits.formulations else traits.classes, "block": LANES}
+        classes = estimator.classes_per_step or usual.get(sampling, traits.classes)
     rate = estimator.learning_rate
     return Plan(
         solver=estimator.solver,

@@ -14,7 +14,8 @@ import numpy as np
 from monro.softmax.evaluate import losses
 from monro.softmax.train import Trainer
 
-_PARTS = 10  # steps in which the rate falls
+_PARTS = 10  # steps in which the rate falls at least
+_FEWEST = 1000  # examples of a trial: fewer rows are visited again and again, as in the fit
 _SCORES = 1 << 25  # scores to compute for a trial's loss
 _SMALLEST, _LARGEST = -3.0, 4.0  # log10 of η0 ‖x‖²
 
@@ -38,31 +39,48 @@ def choose_rate(
     mean_sqnorm = float(first.problem.sqnorm.mean(dtype=np.float64))
     if mean_sqnorm == 0.0:
         return 1.0
-    steps = int(np.clip(n * max_epochs / 60, min(n, 1000), n))
-    order = rng.permutation(n)[:steps]
+    steps = int(np.clip(n * max_epochs / 60, min(n, _FEWEST), n))
+    passes = min(max_epochs, -(-_FEWEST // n))
+    order = np.concatenate([rng.permutation(n)[:steps] for _ in range(passes)])
+    parts = np.array_split(order, max(_PARTS, passes))
     judged = order[-max(50, _SCORES // first.slots.size) :][:2000]
     codes = np.argsort(first.slots)[first.problem.y[judged]]
-    decay = first.plan.decay ** (max_epochs / _PARTS)
+    decay = first.plan.decay ** (max_epochs / len(parts))
     tried: dict[float, float] = {}
+
+    weight = first.problem.weight[judged].astype(np.float64)
+    weight /= max(weight.sum(), 1e-30)
+
+    def loss_of(trainer: Trainer) -> float:
+        loss = weight @ losses(trainer.weights(), trainer.problem.X[judged], codes)
+        return float(loss + trainer.ridge())
+
+    # A trial whose loss is far above where it began has run away; how far means nothing.
+    runaway = 2.0 * loss_of(first) + 1.0
 
     def cost(exponent: float) -> float:
         if exponent not in tried:
             eta0 = 10.0**exponent / mean_sqnorm
             with make_trainer(eta0) as trainer, np.errstate(all="ignore"):
-                for k, part in enumerate(np.array_split(order, _PARTS)):
-                    trainer.visit(part, eta0 * decay**k)
-                loss = float(losses(trainer.weights(), trainer.problem.X[judged], codes).mean())
-            tried[exponent] = loss if np.isfinite(loss) else np.inf
+                for k, part in enumerate(parts):
+                    running = trainer.visit(part, eta0 * decay**k) / part.size
+                    if not running < runaway and not loss_of(trainer) < runaway:
+                        break
+                loss = loss_of(trainer)
+            tried[exponent] = loss if loss < runaway else np.inf
         return tried[exponent]
 
     best = 1.0
     for direction in (1.0, -1.0):
         start = best
         while _SMALLEST <= best + direction <= _LARGEST:
-            if not cost(best + direction) < cost(best) and np.isfinite(cost(best)):
+            too_fast = direction < 0 and np.isinf(cost(best))
+            if not (too_fast or cost(best + direction) < cost(best)):
                 break
             best += direction
         if best != start:
             break
     best = min((best - 0.5, best, best + 0.5), key=cost)
+    if np.isinf(cost(best + 0.5)):  # explicit steps: keep a distance from where they run away
+        best -= 0.5
     return float(10.0**best / mean_sqnorm)

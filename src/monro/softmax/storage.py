@@ -7,9 +7,9 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from monro.persist import Contents, flatten, unflatten
+from monro.rows import Array
 from monro.softmax.evaluate import Weights
 from monro.softmax.layout import LANES, n_blocks
-from monro.softmax.state import State
 from monro.softmax.stream import Stream
 from monro.storage import get_parameters, put_labels, set_parameters, take_labels
 
@@ -32,10 +32,10 @@ def to_contents(estimator: Any) -> Contents:
     contents.about["fitted"] = {
         name: getattr(estimator, name) for name in _PLAIN if hasattr(estimator, name)
     }
-    for name in ("_stream", "_state"):
-        if hasattr(estimator, name):
-            part = getattr(estimator, name)
-            contents.about[name] = flatten(name, part, contents.arrays)
+    if hasattr(estimator, "_stream"):
+        contents.about["stream"] = flatten("stream", estimator._stream, contents.arrays)
+    if hasattr(estimator, "_local"):
+        contents.about["local"], contents.arrays["local"] = estimator._local
     return contents
 
 
@@ -50,34 +50,58 @@ def from_contents(estimator: Any, contents: Contents) -> None:
         labels = take_labels(name, contents)
         if labels is not None:
             setattr(estimator, name, labels)
+    if not np.array_equal(np.unique(estimator.classes_), estimator.classes_):
+        raise ValueError("classes_")
     arrays = contents.arrays
     shape = (estimator.classes_.size, estimator.n_features_in_)
     if "W" in arrays:
         W = arrays["W"]
     else:
-        W = sp.csr_matrix((arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape)
+        data, indices, pointers = arrays["data"], arrays["indices"], arrays["indptr"]
+        W = sp.csr_matrix((data, indices, pointers), shape=shape)
         W.check_format()
+        if pointers[-1] != data.size or not W.has_canonical_format:
+            raise ValueError("indptr")
     weights = Weights(W, arrays["scale"], arrays["bias"], arrays["slots"])
     _check(weights, shape)
     estimator._weights = weights
-    for name, kind in (("_stream", Stream), ("_state", State)):
-        if name in contents.about:
-            classes = {kind.__name__: kind}
-            setattr(estimator, name, unflatten(name, contents.about[name], arrays, classes))
+    if "stream" in contents.about:
+        stream = unflatten("stream", contents.about["stream"], arrays, {"Stream": Stream})
+        _check_stream(stream, shape[0])
+        estimator._stream = stream
+    if "local" in contents.about:
+        _check_numbers(arrays["local"])
+        estimator._local = contents.about["local"], arrays["local"].ravel()
 
 
 def _check(weights: Weights, shape: tuple[int, int]) -> None:
     """Raise unless the arrays fit together, and hold numbers."""
     W, scale, bias, slots = weights
     classes, features = shape
-    lanes = n_blocks(classes) * LANES
-    shapes = [(lanes // LANES, features, LANES), (lanes, features), shape]
-    values = W.data if sp.issparse(W) else W
-    if W.shape not in shapes or slots.shape != (classes,) or slots.dtype.kind not in "iu":
+    blocks = n_blocks(classes)
+    values: Any = W.data if sp.issparse(W) else W
+    filled = blocks * LANES if W.ndim == 3 else W.shape[0]
+    if W.shape not in [(blocks, features, LANES), (blocks * LANES, features), shape]:
         raise ValueError("W")
-    if not np.array_equal(np.sort(slots), np.arange(classes)):
+    if slots.dtype.kind not in "iu" or not np.array_equal(np.sort(slots), np.arange(classes)):
         raise ValueError("slots")
-    if scale.shape != bias.shape or scale.ndim != 1 or scale.size not in (classes, lanes):
+    if scale.shape != (filled,) or bias.shape != (filled,):
         raise ValueError("scale")
-    if not all(np.isfinite(part).all() for part in (values, scale, bias)):
-        raise ValueError("W")
+    _check_numbers(values, scale, bias)
+
+
+def _check_stream(stream: Stream, classes: int) -> None:
+    counts, rows, damping, ids, u = stream
+    if counts.shape != (classes,) or rows.shape != (2,) or damping.shape != (1,):
+        raise ValueError("stream")
+    if any(part.dtype.kind not in "iu" for part in (counts, rows, ids)) or rows[1] < 1:
+        raise ValueError("stream")
+    if ids.shape != u.shape or ids.ndim != 1 or (np.diff(ids) <= 0).any():
+        raise ValueError("stream")
+    _check_numbers(damping, u)
+
+
+def _check_numbers(*arrays: Array) -> None:
+    for array in arrays:
+        if array.dtype.kind != "f" or not np.isfinite(array).all():
+            raise ValueError("a number")

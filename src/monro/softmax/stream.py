@@ -7,6 +7,7 @@ import numpy as np
 from monro.rows import Array
 from monro.softmax.evaluate import Weights
 from monro.softmax.layout import LANES, n_blocks
+from monro.softmax.solvers import Plan
 from monro.softmax.state import NOWHERE, State, new_state
 
 
@@ -14,20 +15,20 @@ class Stream(NamedTuple):
     """All of it, as arrays, so that a file can hold it."""
 
     counts: Array  # (classes,): examples of each so far, by slot
-    rows: Array  # rows seen so far, and in the first batch
-    damping: Array  # the intercepts' rate, set by the first batch
+    rows: Array  # rows seen so far, and in the first batch, or in the fit before it
+    damping: Array  # the intercepts' rate, set by the same
     ids: Array  # of examples that were named, in order
     u: Array  # their local variables
 
 
-def new_stream(n_classes: int, dtype: str) -> Stream:
-    """Return the memory of no batch."""
+def new_stream(counts: Array, first: int, plan: Plan) -> Stream:
+    """Return the memory of no batch, before a first one of that many rows."""
     return Stream(
-        np.zeros(n_classes, np.int64),
-        np.zeros(2, np.int64),
-        np.zeros(1),
+        counts,
+        np.array([0, first]),
+        np.array([plan.damping]),
         np.zeros(0, np.int64),
-        np.zeros(0, dtype),
+        np.zeros(0, plan.dtype),
     )
 
 

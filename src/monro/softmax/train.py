@@ -38,7 +38,8 @@ class Problem(NamedTuple):
 
 def make_problem(X: Any, y: Array, weight: Array, n_classes: int, dtype: str) -> Problem:
     """Return a problem of checked data."""
-    X = X.astype(dtype, copy=False)
+    with np.errstate(over="ignore"):  # told below, with the row
+        X = X.astype(dtype, copy=False)
     lengths = np.empty(y.size, dtype)
     squared_lengths(as_rows(X), lengths)
     if not np.isfinite(lengths).all():
@@ -207,7 +208,7 @@ class Trainer:
         that come from further away anyhow: they are shared, without locks.
         """
         plan, problem, state = self.plan, self.problem, self.state
-        size = _CHUNK - _CHUNK % plan.examples
+        size = max(1, _CHUNK // plan.examples) * plan.examples
         if self.n_jobs == 1 or state.W.nbytes > _SMALL or plan.radius is not None:
             return [state] * self.n_jobs, size
         nonzeros = problem.X.nnz if sp.issparse(problem.X) else problem.X.size
@@ -260,6 +261,15 @@ class Trainer:
             return np.zeros(0)
         W = class_major(self.state.W).astype(np.float64) * self.state.scale[:, None]
         return np.asarray(np.einsum("kf,kf->k", W, W))
+
+    def ridge(self) -> float:
+        """Return ``alpha/2 ‖W‖²``."""
+        if self.plan.alpha == 0.0:
+            return 0.0
+        W, scale = self.state.W, self.state.scale.astype(np.float64)
+        sums = "bfl,bfl->bl" if W.ndim == 3 else "kf,kf->k"
+        squares = np.einsum(sums, W, W).astype(np.float64).ravel()
+        return float(self.plan.alpha / 2 * (scale**2 @ squares))
 
     def solution(self) -> dict[str, Any]:
         """Return what the estimator would have if it ended here."""

@@ -1,0 +1,76 @@
+"""Data and comparisons shared by the tests of SoftmaxClassifier."""
+
+import numpy as np
+
+from monro import SoftmaxClassifier
+
+STREAMING = ("implicit", "umax", "vanilla", "ove", "nce", "importance", "sco", "exact")
+SOLVERS = (*STREAMING, "lbfgs")
+FRUIT = np.array(["apple", "fig", "kiwi", "lime", "pear", "plum"])
+
+
+def make_data(n=300, d=5, n_classes=4, seed=0):
+    """Noisy classes that no hyperplane separates; a fifth of the entries are 0."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.8)
+    centres = rng.normal(size=(n_classes, d))
+    y = np.argmax(X @ centres.T + rng.gumbel(size=(n, n_classes)), axis=1)
+    y[:n_classes] = np.arange(n_classes)  # every class occurs
+    return X, y
+
+
+def many_classes(n=600, d=40, n_classes=90, seed=0):
+    """Sparse rows of many classes: more than a few blocks of 16."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(n_classes, size=n)
+    y[:n_classes] = np.arange(n_classes)
+    centres = rng.normal(size=(n_classes, d)) * (rng.random((n_classes, d)) < 0.3)
+    noise = rng.normal(scale=0.3, size=(n, d)) * (rng.random((n, d)) < 0.1)
+    return centres[y] + noise, y
+
+
+def parts_of(model):
+    """Weights and intercepts, one row a class, from what the model shows."""
+    coef, intercept = model.coef_, model.intercept_
+    coef = np.asarray(coef.todense() if hasattr(coef, "todense") else coef, np.float64)
+    if model.classes_.size == 2:
+        return np.vstack([-coef, coef]) / 2, np.append(-intercept, intercept) / 2
+    return coef, intercept.astype(np.float64)
+
+
+def log_softmax(model, X):
+    """Log-probabilities from the definition, in float64."""
+    coef, intercept = parts_of(model)
+    S = np.asarray(X, np.float64) @ coef.T + intercept
+    return S - np.logaddexp.reduce(S, axis=1, keepdims=True)
+
+
+def objective(model, X, y, weight=None):
+    """What the model minimises: the mean log-loss and the ridge. y are numbers of classes."""
+    losses = -log_softmax(model, X)[np.arange(len(y)), y]
+    coef, _ = parts_of(model)
+    return np.average(losses, weights=weight) + model.alpha / 2 * (coef**2).sum()
+
+
+def best(X, y, weight=None, **parameters):
+    """The optimum, by L-BFGS in double precision."""
+    settings = {"solver": "lbfgs", "dtype": "float64", "max_epochs": 500} | parameters
+    return SoftmaxClassifier(**settings).fit(X, y, sample_weight=weight)
+
+
+def assert_same_bits(model, other):
+    np.testing.assert_array_equal(model.coef_, other.coef_)
+    np.testing.assert_array_equal(model.intercept_, other.intercept_)
+
+
+class Callback:
+    """scikit-learn's protocol, with nothing to do."""
+
+    def setup(self, estimator, context):
+        pass
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass

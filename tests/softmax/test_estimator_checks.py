@@ -1,0 +1,38 @@
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from monro import SoftmaxClassifier
+
+SOLVERS = ("umax", "vanilla", "ove", "nce", "importance", "sco", "exact", "lbfgs")
+
+ORDER = "rows are visited in random order, so a row given twice takes other steps than its weight"
+EXPECTED_FAILURES = {
+    "check_sample_weight_equivalence_on_dense_data": ORDER,
+    "check_sample_weight_equivalence_on_sparse_data": ORDER,
+}
+
+
+def expected_failures(estimator):
+    return {} if estimator.solver == "lbfgs" else EXPECTED_FAILURES
+
+
+def estimators():
+    """The defaults, every solver, and every other way to take steps; few epochs save time."""
+    few = {"max_epochs": 5}
+    made = [SoftmaxClassifier(solver=solver, **few) for solver in SOLVERS if solver != "lbfgs"]
+    made += [
+        SoftmaxClassifier(),
+        # The checks compare weights to 1e-7.
+        SoftmaxClassifier(solver="lbfgs", alpha=1e-3, max_epochs=200, dtype="float64"),
+        SoftmaxClassifier(formulation="raman", **few),
+        SoftmaxClassifier(sampling="uniform", **few),
+        SoftmaxClassifier(init="zero", **few),
+        SoftmaxClassifier(dtype="float64", **few),
+        # A reference, not fast: without trials of the rate.
+        SoftmaxClassifier(examples_per_step=4, max_epochs=1, learning_rate=0.3),
+    ]
+    return made
+
+
+@parametrize_with_checks(estimators(), expected_failed_checks=expected_failures)
+def test_scikit_learn_check(estimator, check):
+    check(estimator)

@@ -55,7 +55,7 @@ def choose_rate(
         loss = weight @ losses(trainer.weights(), trainer.problem.X[judged], codes)
         return float(loss + trainer.ridge())
 
-    # A trial whose loss is far above where it began has run away; how far means nothing.
+    # A trial that is far above where it began has run away; how far means nothing.
     runaway = 2.0 * loss_of(first) + 1.0
 
     def cost(exponent: float) -> float:
@@ -64,10 +64,10 @@ def choose_rate(
             with make_trainer(eta0) as trainer, np.errstate(all="ignore"):
                 for k, part in enumerate(parts):
                     running = trainer.visit(part, eta0 * decay**k) / part.size
-                    if not running < runaway and not loss_of(trainer) < runaway:
+                    if not running <= runaway and not loss_of(trainer) <= runaway:
                         break
                 loss = loss_of(trainer)
-            tried[exponent] = loss if loss < runaway else np.inf
+            tried[exponent] = loss if loss <= runaway else np.inf
         return tried[exponent]
 
     best = 1.0
@@ -81,6 +81,7 @@ def choose_rate(
         if best != start:
             break
     best = min((best - 0.5, best, best + 0.5), key=cost)
-    if np.isinf(cost(best + 0.5)):  # explicit steps: keep a distance from where they run away
+    # So near to rates at which trials run away the fit may have less luck than its trial.
+    if np.isinf(cost(best + 0.5)) and cost(best - 0.5) < 2.0 * cost(best):
         best -= 0.5
     return float(10.0**best / mean_sqnorm)

@@ -1,0 +1,171 @@
+"""The automatic learning rate, and the plan that it is part of."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import monro.softmax.base
+from monro import SoftmaxClassifier
+from monro.softmax.rates import choose_rate
+from tests.softmax.data import STREAMING, Callback, make_data, objective
+
+
+def chosen(X, y, **parameters):
+    settings = {"random_state": 0, "max_epochs": 20} | parameters
+    return SoftmaxClassifier(**settings).fit(X, y)
+
+
+@pytest.mark.parametrize("solver", ["implicit", "umax", "exact", "ove"])
+def test_the_chosen_rate_is_nearly_the_best_power_of_ten(solver):
+    X, y = make_data(n=1000, n_classes=20)
+    rows = sp.csr_matrix(X)
+    model = chosen(rows, y, solver=solver)
+    unit = 1.0 / (X**2).sum(axis=1).mean()
+    best = np.inf
+    for power in range(-3, 5):
+        try:
+            found = chosen(rows, y, solver=solver, learning_rate=unit * 10.0**power)
+        except ArithmeticError:  # a rate at which explicit steps run away
+            continue
+        best = min(best, found.log_loss(X, y))
+
+    assert model.log_loss(X, y) < 1.1 * best
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.1])
+def test_the_chosen_rate_suits_the_ridge(alpha):
+    X, y = make_data(n=500)
+    values = [
+        objective(chosen(X, y, alpha=alpha, learning_rate=rate), X, y)
+        for rate in ("auto", *10.0 ** np.arange(-3.0, 4.0))
+    ]
+    assert values[0] < 1.02 * min(values[1:])
+
+
+def test_the_chosen_rate_suits_the_weights():
+    """All that counts are a few rows of one class: to learn the others' labels is no success."""
+    X, y = make_data()
+    weight = np.where(y == 0, 1e3, 1e-4)
+    model = SoftmaxClassifier(init="zero", random_state=0).fit(X, y, sample_weight=weight)
+    assert (model.predict(X) == 0).mean() > 0.95
+
+
+@pytest.mark.parametrize("solver", STREAMING)
+def test_the_same_seed_chooses_the_same_rate(solver):
+    X, y = make_data()
+    rates = {chosen(X, y, solver=solver, max_epochs=2).learning_rate_ for _ in range(3)}
+    assert len(rates) == 1
+    assert 0 < rates.pop() < np.inf
+
+
+def test_rows_and_classes_in_another_order_choose_about_the_same_rate():
+    X, y = make_data(n=1000)
+    rates = [chosen(X, y, random_state=seed, max_epochs=10).learning_rate_ for seed in range(6)]
+    assert max(rates) < 11 * min(rates)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("solver", STREAMING)
+def test_rows_without_length_take_any_rate(form, solver):
+    X, y = np.zeros((50, 3)), np.arange(50) % 3
+    assert chosen(form(X), y, solver=solver).learning_rate_ == 1.0
+
+
+@pytest.mark.parametrize("n", [2, 3, 10, 100])
+def test_a_few_rows_choose_a_rate_too(n):
+    X, y = make_data(n=n, n_classes=2)
+    for solver in ("implicit", "vanilla", "exact"):
+        model = chosen(X, y, solver=solver)
+        assert 0 < model.learning_rate_ < np.inf
+        assert model.log_loss(X, y) < np.log(2)
+
+
+def test_labels_that_are_noise_choose_a_rate_too():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 5)), rng.integers(4, size=200)
+    for solver in ("implicit", "vanilla", "exact", "nce"):
+        model = chosen(X, y, solver=solver)
+        assert model.log_loss(X, y) < np.log(4) + 0.1
+
+
+def test_a_given_rate_is_taken_as_it_is(monkeypatch):
+    monkeypatch.setattr(monro.softmax.base, "choose_rate", None)
+    X, y = make_data()
+    model = chosen(X, y, learning_rate=0.123, max_epochs=2)
+    assert model.learning_rate_ == model.plan_["eta0"] == model.history_[0]["rate"] == 0.123
+
+
+def test_batches_choose_a_rate_at_the_first_one(monkeypatch):
+    X, y = make_data()
+    model = SoftmaxClassifier(random_state=0).partial_fit(X, y)
+    rate = model.learning_rate_
+    monkeypatch.setattr(monro.softmax.base, "choose_rate", None)
+    model.partial_fit(X, y)
+    assert model.learning_rate_ == rate
+
+
+class Stopped(Callback):
+    def on_fit_task_end(self, estimator, context):
+        if len(estimator.history_) > 1:
+            raise InterruptedError
+
+
+def test_a_fit_that_resumes_does_not_search_again(tmp_path, monkeypatch):
+    X, y = make_data()
+    path = tmp_path / "checkpoint"
+    stopped = SoftmaxClassifier(random_state=0, max_epochs=5).set_callbacks(Stopped())
+    with pytest.raises(InterruptedError):
+        stopped.fit(X, y, checkpoint=path)
+    monkeypatch.setattr(monro.softmax.base, "choose_rate", None)
+    resumed = SoftmaxClassifier(random_state=0, max_epochs=5).fit(X, y, checkpoint=path)
+    assert resumed.learning_rate_ == stopped.learning_rate_
+
+
+class Pretender:
+    """A trainer whose loss is told by a function of the rate alone."""
+
+    def __init__(self, eta0, loss, visited):
+        X, y = make_data(n=50)
+        one = np.ones(50, np.float32)
+        self.problem = type("Problem", (), {"X": X, "y": y, "sqnorm": one, "weight": one})
+        self.plan = type("Plan", (), {"decay": 0.9})
+        self.slots = np.arange(4)
+        self.eta0, self.loss, self.visited, self.rates = eta0, loss, visited, []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.visited.append((self.eta0, self.rates))
+
+    def visit(self, order, rate):
+        self.rates.append(rate)
+        return 0.0
+
+    def ridge(self):
+        return 0.0
+
+    def weights(self):
+        return self.loss(np.log10(self.eta0)) if self.rates else 2.0
+
+
+@pytest.mark.parametrize("best", [-2.8, -1.0, 0.4, 1.0, 2.1, 3.9])
+@pytest.mark.parametrize("wall", [np.inf, 1.5, 0.5, -2.0])
+def test_the_search_finds_the_minimum_on_this_side_of_the_wall(monkeypatch, best, wall):
+    """Beyond the wall every trial runs away, and its loss means nothing."""
+    visited = []
+
+    def loss(power):
+        return 1e9 / abs(power) if power > wall else 1 + abs(power - best) / 10
+
+    monkeypatch.setattr(
+        "monro.softmax.rates.losses", lambda weights, X, codes: np.full(codes.size, weights)
+    )
+    rate = choose_rate(lambda eta0: Pretender(eta0, loss, visited), 50, np.random.default_rng(0))
+
+    target = min(best, wall - 0.75)
+    assert abs(np.log10(rate) - target) <= 0.51
+    assert len(visited) <= 10
+    for eta0, rates in visited:  # the rate falls as in the fit
+        np.testing.assert_allclose(rates[0], eta0)
+        np.testing.assert_allclose(rates[-1], eta0 * 0.9 ** (50 * (1 - 1 / len(rates))))

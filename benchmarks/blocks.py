@@ -24,7 +24,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "a block": {"sampling": "block"},
     "a block by frequency": {"sampling": "frequency"},
 }
-ITERATIONS = {"Bibtex": 1000, "Delicious": 1000, "MNIST": 300}  # of L-BFGS
+ITERATIONS = {"Bibtex": 200, "Delicious": 300, "MNIST": 150}  # of L-BFGS
 CLASSES = [10**3, 10**4, 10**5, 10**6]
 
 

@@ -13,13 +13,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from safetensors.numpy import load_file, save_file
+from sklearn.base import clone
 
 import monro
-from monro import LinearClassifier, LinearRegressor, persist
+from monro import LinearClassifier, LinearRegressor, SoftmaxClassifier, persist
 from monro.errors import ModelFileError
 from tests.linear.helpers import SOLVERS, STREAMING, assert_same_bits, make_data
 
 GOLDEN = Path(__file__).parent / "golden"
+CLASSIFIERS = [LinearClassifier, SoftmaxClassifier]
 
 
 def saved(model, folder):
@@ -88,11 +90,12 @@ def test_a_regressor_comes_back_as_it_was(tmp_path, loss):
     ],
     ids=str,
 )
-def test_labels_of_every_kind(tmp_path, labels):
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_labels_of_every_kind(tmp_path, kind, labels):
     X, y = make_data()
     if labels.dtype.kind == "f":
         labels = labels * 2  # scikit-learn takes only whole floats for classes
-    model = LinearClassifier(
+    model = kind(
         random_state=0,
         class_weight={labels[0].item() if hasattr(labels[0], "item") else labels[0]: 2.0},
     ).fit(X, labels[y])
@@ -103,34 +106,43 @@ def test_labels_of_every_kind(tmp_path, labels):
     assert_same_bits(same.fit(X, labels[y]), model)
 
 
-def test_feature_names_are_kept(tmp_path):
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_feature_names_are_kept(tmp_path, kind):
     pd = pytest.importorskip("pandas")
     X, y = make_data()
     frame = pd.DataFrame(X, columns=list("abcde"))
-    same = monro.load(saved(LinearClassifier(random_state=0).fit(frame, y), tmp_path))
+    same = monro.load(saved(kind(random_state=0).fit(frame, y), tmp_path))
 
     assert same.feature_names_in_.tolist() == list("abcde")
     with pytest.raises(ValueError, match="feature names"):
         same.predict(frame[list("edcba")])
 
 
-def test_a_random_state_that_is_no_number_is_left_out(tmp_path):
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_a_random_state_that_is_no_number_is_left_out(tmp_path, kind):
     X, y = make_data()
-    model = LinearClassifier(random_state=np.random.RandomState(0)).fit(X, y)
+    model = kind(random_state=np.random.RandomState(0)).fit(X, y)
     assert monro.load(saved(model, tmp_path)).random_state is None
 
 
-def test_only_a_fitted_model_can_be_saved(tmp_path):
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_only_a_fitted_model_can_be_saved(tmp_path, kind):
     with pytest.raises(ValueError, match="not fitted"):
-        LinearClassifier().save(tmp_path / "model")
+        kind().save(tmp_path / "model")
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_holds_no_pickle_and_is_plain_safetensors(tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        (LinearClassifier, {"coef_", "intercept_", "classes_"}),
+        (SoftmaxClassifier, {"W", "scale", "bias", "slots", "classes_"}),
+    ],
+)
+def test_a_file_holds_no_pickle_and_is_plain_safetensors(tmp_path, kind, names):
     X, y = make_data()
-    path = saved(LinearClassifier(random_state=0).fit(X, y), tmp_path)
-    arrays = load_file(path)
-    assert set(arrays) >= {"coef_", "intercept_", "classes_"}
+    path = saved(kind(random_state=0).fit(X, y), tmp_path)
+    assert set(load_file(path)) >= names
     assert b"pickle" not in path.read_bytes()
 
 
@@ -153,15 +165,17 @@ def test_there_are_golden_files_of_this_version():
     assert list(GOLDEN.glob(f"v{persist.VERSION}-*.monro"))
 
 
-def test_numbers_of_every_byte_order(tmp_path):
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_numbers_of_every_byte_order(tmp_path, kind):
     X, y = make_data()
-    model = LinearClassifier(random_state=0).fit(X, y.astype(">i8"))
+    model = kind(random_state=0).fit(X, y.astype(">i8"))
     assert monro.load(saved(model, tmp_path)).predict(X).tolist() == model.predict(X).tolist()
 
 
-def test_parameters_of_every_kind_of_number(tmp_path):
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_parameters_of_every_kind_of_number(tmp_path, kind):
     X, y = make_data()
-    model = LinearClassifier(alpha=Fraction(1, 1000), max_epochs=np.int64(3)).fit(X, y)
+    model = kind(alpha=Fraction(1, 1000), max_epochs=np.int64(3)).fit(X, y)
     same = monro.load(saved(model, tmp_path))
     assert (same.alpha, same.max_epochs) == (0.001, 3)
 
@@ -178,9 +192,15 @@ def test_a_copy_does_not_train_along():
 
 
 @pytest.fixture
-def model_file(tmp_path):
+def linear_file(tmp_path):
     X, y = make_data()
     return saved(LinearClassifier(solver="sgd", random_state=0).fit(X, y), tmp_path)
+
+
+@pytest.fixture(params=[LinearClassifier(solver="sgd"), SoftmaxClassifier(max_epochs=3)])
+def model_file(request, tmp_path):
+    X, y = make_data()
+    return saved(clone(request.param).set_params(random_state=0).fit(X, y), tmp_path)
 
 
 def failure(path):
@@ -264,10 +284,10 @@ def test_an_unknown_estimator_asks_for_a_newer_monro(tmp_path):
         {"states.0.r": np.zeros(1)},
     ],
 )
-def test_arrays_that_do_not_belong_together_are_refused(model_file, change):
-    contents = persist.read(model_file, "model")
-    persist.write(model_file, "model", contents._replace(arrays=contents.arrays | change))
-    assert "damaged" in failure(model_file)
+def test_arrays_that_do_not_belong_together_are_refused(linear_file, change):
+    contents = persist.read(linear_file, "model")
+    persist.write(linear_file, "model", contents._replace(arrays=contents.arrays | change))
+    assert "damaged" in failure(linear_file)
 
 
 def test_a_missing_file_and_a_folder(tmp_path):

@@ -2,13 +2,14 @@
 
 import doctest
 import inspect
+import re
 import subprocess
 import sys
 
 import pytest
 
 import monro
-from monro import LinearClassifier, LinearRegressor
+from monro import LinearClassifier, LinearRegressor, SoftmaxClassifier
 
 SHARED = {
     "solver": "auto",
@@ -32,6 +33,34 @@ SIGNATURES = {
     "LinearClassifier": {"loss": "hinge"} | SHARED,
     "LinearRegressor": {"loss": "squared", "delta": 1.35}
     | {name: value for name, value in SHARED.items() if name != "class_weight"},
+    "SoftmaxClassifier": {
+        "solver": "implicit",
+        "link": "softmax",
+        "formulation": "auto",
+        "init": "auto",
+        "sampling": "auto",
+        "examples_per_step": None,
+        "classes_per_step": None,
+        "alpha": 0.0,
+        "learning_rate": "auto",
+        "epoch_decay": None,
+        "max_epochs": 50,
+        "tol": None,
+        "delta": 1.0,
+        "radius": None,
+        "classes": None,
+        "class_weight": None,
+        "posterior": None,
+        "fit_intercept": True,
+        "dtype": "float32",
+        "shuffle": True,
+        "early_stopping": False,
+        "validation_fraction": 0.1,
+        "warm_start": False,
+        "n_jobs": None,
+        "random_state": None,
+        "verbose": 0,
+    },
 }
 
 
@@ -70,11 +99,13 @@ def test_the_examples_of_the_documentation_run(name):
     assert sum(result.failed for result in results) == 0
 
 
-@pytest.mark.parametrize("kind", [LinearClassifier, LinearRegressor])
+@pytest.mark.parametrize("kind", [LinearClassifier, LinearRegressor, SoftmaxClassifier])
 def test_every_parameter_and_method_is_documented(kind):
-    described = LinearClassifier.__doc__ + kind.__doc__
-    for parameter in SIGNATURES[kind.__name__]:
-        assert f"\n    {parameter} : " in described, parameter
+    described = kind.__doc__
+    if kind is LinearRegressor:  # which says what differs
+        described += LinearClassifier.__doc__
+    headings = re.findall(r"\n    (\w+(?:, \w+)*) : ", described)  # "delta, radius : float"
+    assert set(SIGNATURES[kind.__name__]) <= set(", ".join(headings).split(", "))
     for name, method in inspect.getmembers(kind, callable):
         if not name.startswith("_"):
             assert inspect.getdoc(method), name
@@ -88,6 +119,25 @@ def test_every_parameter_and_method_is_documented(kind):
             {"fit", "partial_fit", "predict", "decision_function", "score", "save"},
         ),
         (LinearRegressor, {"fit", "partial_fit", "predict", "score", "save", "set_callbacks"}),
+        (
+            SoftmaxClassifier,
+            {
+                "fit",
+                "partial_fit",
+                "predict",
+                "predict_proba",
+                "predict_log_proba",
+                "predict_top_k",
+                "decision_function",
+                "log_loss",
+                "evaluate",
+                "score",
+                "sparsify",
+                "densify",
+                "save",
+                "set_callbacks",
+            },
+        ),
     ],
 )
 def test_methods(kind, methods):

@@ -1,6 +1,7 @@
 """What the estimators accept: parameters and data."""
 
 import difflib
+import warnings
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from monro.rows import Array, survey
@@ -147,6 +149,13 @@ def _in_order(X: Any) -> bool:
             "rebuild the matrix from its rows, columns and values"
         )
     return disorder < 0
+
+
+def class_targets(y: Array) -> None:
+    """Raise unless y are labels of classes; there may be as many classes as rows."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+        check_classification_targets(y)
 
 
 def labels(given: dict[str, Any]) -> list[Array]:

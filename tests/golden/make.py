@@ -1,4 +1,4 @@
-"""Make golden model files of the present version: once, when the version is new.
+"""Make golden model files of the present version: those that are not there yet.
 
 python -m tests.golden.make
 """
@@ -7,25 +7,28 @@ import json
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse as sp
 
-from monro import LinearClassifier, LinearRegressor
+from monro import LinearClassifier, LinearRegressor, SoftmaxClassifier
 from monro.persist import VERSION
 
 FOLDER = Path(__file__).parent
 
 
-def make(name, model, X, y):
-    model.fit(X, y)
+def make(name, model, X):
+    """Save a fitted model, unless there is one: what is golden stays as it is."""
     path = FOLDER / f"v{VERSION}-{name}.monro"
-    assert not path.exists(), f"{path} is golden: raise VERSION instead"
+    if path.exists():
+        return
     model.save(path)
     scores = model.decision_function(X) if hasattr(model, "classes_") else model.predict(X)
+    solver = getattr(model, "solver_", model.solver)
     expected = {
         "X": X.tolist(),
         "predictions": model.predict(X).tolist(),
         "parameters": model.get_params(),
         "scores": scores.tolist(),
-        "streams": model.solver_ != "dual",
+        "streams": solver not in ("dual", "lbfgs") and not name.endswith("sparsified"),
     }
     path.with_suffix(".json").write_text(json.dumps(expected, indent=1) + "\n")
 
@@ -34,12 +37,22 @@ def main():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 3)).round(3)
     y = X @ [1.0, -2.0, 0.5]
-    words = np.array(["cat", "dog", "eel"])[np.digitize(y, [-1, 1])]
+    sign, words = (y > 0).astype(int), np.array(["cat", "dog", "eel"])[np.digitize(y, [-1, 1])]
     settings = {"random_state": 0, "max_epochs": 3, "alpha": 0.01}
-    make("dual", LinearClassifier(**settings, loss="log", solver="dual"), X, (y > 0).astype(int))
+    make("dual", LinearClassifier(**settings, loss="log", solver="dual").fit(X, sign), X)
     for solver in ("sgd", "asgd", "casgd", "implicit", "aisgd", "sgdqn", "sgdqn-flawed"):
-        make(solver, LinearClassifier(**settings, solver=solver), X, words)
-    make("regressor", LinearRegressor(**settings, loss="huber"), X, y)
+        make(solver, LinearClassifier(**settings, solver=solver).fit(X, words), X)
+    make("regressor", LinearRegressor(**settings, loss="huber").fit(X, y), X)
+
+    for solver in ("implicit", "umax", "nce", "lbfgs"):
+        make(f"softmax-{solver}", SoftmaxClassifier(**settings, solver=solver).fit(X, words), X)
+    make("softmax-binary", SoftmaxClassifier(**settings, dtype="float64").fit(X, sign), X)
+    warm = SoftmaxClassifier(**settings, warm_start=True, classes=["ant", "cat", "dog", "eel"])
+    make("softmax-warm", warm.fit(sp.csr_matrix(X), words), X)
+    batches = SoftmaxClassifier(**settings).partial_fit(sp.csr_matrix(X), words)
+    batches.partial_fit(X, np.roll(np.append(words[1:], "fox"), 1), sample_id=np.arange(40) ** 2)
+    make("softmax-batches", batches, X)
+    make("softmax-sparsified", SoftmaxClassifier(**settings).fit(X, words).sparsify(), X)
 
 
 if __name__ == "__main__":

@@ -310,29 +310,33 @@ def test_new_classes_come_at_any_time_and_in_any_order():
     assert model.log_loss(X, FRUIT[y]) - optimum < 0.3 * (np.log(6) - optimum)
 
 
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
-@pytest.mark.parametrize("n_classes", [15, 16, 17, 40])
-def test_old_classes_keep_their_weights_when_new_ones_come(form, n_classes):
-    X, y = make_data(n=200, n_classes=14)
-    labels = np.array([f"{k:02}" for k in range(0, 80, 2)])
-    model = SoftmaxClassifier(random_state=0, learning_rate=1.0)
-    model.partial_fit(form(X), labels[10 + y])
-    before = dict(
-        zip(model.classes_, np.column_stack([model.coef_, model.intercept_]), strict=True)
-    )
-    first = model.decision_function(X)
-    new = np.setdiff1d(labels[:n_classes], model.classes_)
-    # A rate so small that nothing moves.
-    model.set_params(learning_rate=1e-12).partial_fit(form(X[:1]), labels[10 + y[:1]], classes=new)
+def by_label(model):
+    """Weights and intercept of each class."""
+    return dict(zip(model.classes_, np.column_stack([model.coef_, model.intercept_]), strict=True))
 
-    after = dict(zip(model.classes_, np.column_stack([model.coef_, model.intercept_]), strict=True))
-    for label, weights in before.items():
-        np.testing.assert_allclose(after[label], weights, atol=1e-6)
-    for label in new:
-        np.testing.assert_allclose(after[label][:-1], 0.0, atol=1e-9)
-        np.testing.assert_allclose(after[label][-1], min(w[-1] for w in before.values()), atol=1e-6)
-    columns = np.searchsorted(model.classes_, list(before))
-    np.testing.assert_allclose(model.decision_function(X)[:, columns], first, atol=1e-5)
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("more", [1, 2, 3, 26])
+def test_old_classes_keep_their_weights_when_new_ones_come(form, more):
+    X, y = make_data(n=200, n_classes=14)
+    labels = np.array([f"{k:02}" for k in range(50)])
+    model = SoftmaxClassifier(random_state=0, learning_rate=1.0, max_epochs=2)
+    model.fit(form(X), labels[3 * y + 1])
+    model.set_params(learning_rate=1e-12)  # from here on nothing moves
+    spare = np.setdiff1d(labels, model.classes_)
+    for new in (spare[:more], spare[more : more + 2], spare[more + 2 : more + 3]):
+        before, scores = by_label(model), model.decision_function(X)
+        model.partial_fit(form(X[:1]), labels[3 * y[:1] + 1], classes=new)
+        after = by_label(model)
+
+        for label, weights in before.items():
+            np.testing.assert_allclose(after[label], weights, atol=1e-6)
+        lowest = min(weights[-1] for weights in before.values())
+        for label in new:
+            np.testing.assert_allclose(after[label], [0.0] * 5 + [lowest], atol=1e-6)
+        columns = np.searchsorted(model.classes_, list(before))
+        np.testing.assert_allclose(model.decision_function(X)[:, columns], scores, atol=1e-5)
+        assert np.isfinite(model.predict_log_proba(X)).all()
 
 
 def test_classes_may_be_named_at_the_first_call_or_as_a_parameter():
@@ -441,6 +445,7 @@ def test_a_fit_that_fails_leaves_no_model_of_other_classes():
     assert not hasattr(model, "coef_")
     model.set_params(solver="implicit", learning_rate=0.3).partial_fit(X, y)
     np.testing.assert_array_equal(model.classes_, range(3))
+    assert model.n_iter_ == len(model.history_) == 1
 
 
 def test_sparse_weights_do_not_learn():

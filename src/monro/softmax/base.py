@@ -144,7 +144,8 @@ class Softmax(Estimator):
             plan = plan._replace(eta0=rate or self._choose_rate(problem, plan, slots, rng))
         self._note(plan)
 
-        whose = f"{plan.solver}, {plan.formulation}: {fingerprint(X, y, weight)}"
+        whose = fingerprint(X, y, weight) if self.warm_start else ""
+        whose += f", {plan.solver}, {plan.formulation}"
         state = (
             _begin(self.init, plan, problem)
             if earlier is None
@@ -335,7 +336,8 @@ class Softmax(Estimator):
         plan = make_plan(self, classes.size, float(problem.sqnorm.mean(dtype=np.float64)))
         stream = getattr(self, "_stream", None) or new_stream(problem.counts[:0], y.size, plan)
         problem.counts[: stream.counts.size] += stream.counts
-        plan = plan._replace(damping=float(stream.damping[0]))
+        if plan.damping and stream.damping[0]:
+            plan = plan._replace(damping=float(stream.damping[0]))
         seen, first = stream.rows
         taken = getattr(self, "_epochs", 0)
         rng = np.random.default_rng([self._seed(), taken, seen])
@@ -352,7 +354,7 @@ class Softmax(Estimator):
             recall(stream, ids[rows], state.u)
         # Batches may be of any size, so the rate falls with the rows seen, not with the calls.
         slower = plan._replace(eta0=plan.eta0 / float(np.sqrt(1.0 + seen / first)))
-        history = getattr(self, "history_", [])
+        history = [] if earlier is None else self.history_
         with self._trainer(problem, slower, state, slots, rng, taken) as trainer:
             record = trainer.epoch() | {"epoch": len(history) + 1}
             self._check(trainer, y)(record)

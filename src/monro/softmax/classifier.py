@@ -8,7 +8,6 @@ import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
 from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from monro import checks, persist
@@ -221,7 +220,7 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
         check_parameters(self)
         goes_on = self.warm_start and hasattr(self, "_weights")
         X, y = checks.data(self, X, y, reset=not goes_on)
-        check_classification_targets(y)
+        checks.class_targets(y)
         weight = checks.weights(sample_weight, X)
         classes = np.unique(y) if self.classes is None else self._declared(y)
         if classes.size < 2:
@@ -257,6 +256,8 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
     ) -> Self:
         """Take one epoch over a batch of rows; labels not seen before become new classes.
 
+        The rate goes on falling from where the last batch, or a fit, has left it.
+
         Parameters
         ----------
         X : array, CSR matrix or data frame of shape (n_rows, n_features)
@@ -275,7 +276,7 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
         check_parameters(self)
         first = not hasattr(self, "_weights")
         X, y = checks.data(self, X, y, reset=first)
-        check_classification_targets(y)
+        checks.class_targets(y)
         weight = checks.weights(sample_weight, X)
         if isinstance(self.class_weight, str):
             raise ValueError(

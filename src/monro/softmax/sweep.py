@@ -53,11 +53,21 @@ class Scratch(NamedTuple):
     pull: Array  # (n,)
 
 
+# Numbers between the arrays of a scratch. Loops that read one and write another are compiled twice:
+# for arrays less than a few vectors apart they run one class at a time, and sum in another order.
+_APART = 64
+
+
+def _zeros_apart(shape: tuple[int, ...], dtype: str) -> Array:
+    size = int(np.prod(shape))
+    zeros: Array = np.zeros(size + 2 * _APART, dtype)[_APART : _APART + size].reshape(shape)
+    return zeros
+
+
 def new_scratch(n: int, classes: int, dtype: str) -> Scratch:
     """Return room for n examples and that many drawn classes."""
-    q, log_weight, work = (np.zeros(classes, dtype) for _ in range(3))
-    z = np.zeros((n, classes), dtype)
-    return Scratch(z, q, log_weight, work, np.zeros(LANES, dtype), np.zeros(n, dtype))
+    shapes = ((n, classes), (classes,), (classes,), (classes,), (LANES,), (n,))
+    return Scratch(*(_zeros_apart(shape, dtype) for shape in shapes))
 
 
 @generic

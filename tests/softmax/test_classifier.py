@@ -237,6 +237,18 @@ def test_a_class_that_never_occurs_is_unlikely(solver, form):
     assert proba[:, 4:].mean() < 0.02
 
 
+def test_it_begins_at_the_frequencies_and_half_a_row_for_a_class_without_any():
+    X, y = make_data()
+    weight = np.random.default_rng(0).random(y.size)
+    model = SoftmaxClassifier(classes=range(6), learning_rate=1e-12, max_epochs=1, random_state=0)
+    model.fit(X, y, sample_weight=weight)
+
+    share = np.append(np.bincount(y, weight / weight.mean()), [0.5, 0.5])
+    np.testing.assert_allclose(model.predict_proba(X), [share / share.sum()] * y.size, rtol=1e-5)
+    flat = model.set_params(init="zero").fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(flat, 1 / 6, rtol=1e-5)
+
+
 def test_rows_of_a_single_class_suffice_where_another_is_named():
     X, _ = make_data()
     model = fitted(X, ["apple"] * len(X), classes=["apple", "fig"])

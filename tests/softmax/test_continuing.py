@@ -362,15 +362,23 @@ def test_a_weight_of_0_is_a_row_left_out_of_a_batch():
     weight = np.where(np.arange(y.size) % 4 == 0, 0.0, 1.0)
     kept = weight > 0
     ids = np.arange(y.size)[::-1].copy()
-    zero = SoftmaxClassifier(random_state=0).partial_fit(
-        X, y, range(4), sample_weight=weight, sample_id=ids
-    )
-    dropped = SoftmaxClassifier(random_state=0).partial_fit(
-        X[kept], y[kept], range(4), sample_id=ids[kept]
-    )
+    zero, dropped = SoftmaxClassifier(random_state=0), SoftmaxClassifier(random_state=0)
+    for _ in range(3):  # and finds its own local variable again
+        zero.partial_fit(X, y, range(4), sample_weight=weight, sample_id=ids)
+        dropped.partial_fit(X[kept], y[kept], range(4), sample_id=ids[kept])
 
     assert_same_bits(zero, dropped)
     np.testing.assert_array_equal(zero._stream.ids, np.sort(ids[kept]))
+
+
+def test_the_rows_of_each_class_are_counted_from_the_fit_on():
+    X, y = make_data(n=300, n_classes=6)
+    some = y < 4
+    model = SoftmaxClassifier(random_state=0, max_epochs=1).fit(X[some], FRUIT[y[some]])
+    model.partial_fit(X, FRUIT[y]).partial_fit(X[:50], FRUIT[y[:50]])
+
+    seen = np.bincount(y[some], minlength=6) + np.bincount(y) + np.bincount(y[:50], minlength=6)
+    np.testing.assert_array_equal(model._stream.counts[model._weights.slots], seen)
 
 
 def test_weights_may_be_given_for_classes_to_come():

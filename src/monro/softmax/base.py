@@ -251,9 +251,10 @@ class Softmax(Estimator):
         return check
 
     def _divergence(self, plan: Plan) -> DivergenceError:
+        other = "" if self.learning_rate == "auto" else " or 'auto'"
         return DivergenceError(
             f"solver={self.solver!r} diverged with learning_rate={plan.eta0:g}: use a smaller "
-            "learning_rate or 'auto', scale the features, or use solver='implicit', which no "
+            f"learning_rate{other}, scale the features, or use solver='implicit', which no "
             "learning rate makes diverge"
         )
 

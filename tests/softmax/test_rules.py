@@ -332,6 +332,22 @@ def test_in_float32_an_implicit_step_is_as_exact_as_its_scores(
     assert new.u[0] == pytest.approx(u, rel=1e-4, abs=noise)
 
 
+@BOTH
+@pytest.mark.parametrize("eta", [0.1, 1.0, 3.0, 30.0])
+def test_the_tolerance_of_float32_loses_no_more_than_its_square(formulation, eta):
+    rng = np.random.default_rng(0)
+    K, rows = 20, 1500
+    X = rng.standard_normal((rows, 3))
+    y = rng.integers(K, size=rows)
+    model = random_model(rng, K, 3, rows)
+    drawn = draws(Blocks, rng.integers(2, size=(rows, 1)), 2.0)
+    rough, exact = implicit_rule(formulation), implicit_rule(formulation)
+    rough = rough._replace(tolerance=3e-3)
+    # All in one step, so that each begins at the same weights.
+    results = [take(r, model, X, y, drawn, eta=eta, n=rows)[0].u for r in (rough, exact)]
+    np.testing.assert_allclose(*results, rtol=0, atol=1e-5)
+
+
 @needs_compiler
 @BOTH_DTYPES
 @BOTH
@@ -504,6 +520,22 @@ def test_a_sweep_is_what_numpy_makes_of_the_formulas(
     expected, total = naive_sweep(reference, model, X, y, drawn, **options)
     assert_models_agree(actual, expected, 1e-10)
     assert loss == pytest.approx(total, rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("rule", "own", "others", "u", "expected"),
+    [
+        (Vanilla(), 0.0, -20.0, 0.3, 0.0),
+        (UMax(DELTA, LARGEST), 0.0, -20.0, 0.3, 0.0),
+        (SeparableUMax(DELTA, LARGEST), -30.0, -40.0, 0.1 - LARGEST, -LARGEST),
+        (SeparableVanilla(), -30.0, -40.0, 0.1 - LARGEST, -1.9 - LARGEST),
+    ],
+)
+def test_u_falls_to_its_bound_and_no_further(rule, own, others, u, expected):
+    model = Model(np.zeros((20, 2)), np.full(20, others), np.array([u]))
+    model.b[3] = own
+    new, _ = take(rule, model, np.ones((1, 2)), [3], draws(Blocks, [0], 2.0), eta=2.0)
+    assert new.u[0] == pytest.approx(expected, abs=1e-6)
 
 
 def test_the_first_visit_of_stochastic_composition_takes_the_estimate_alone():

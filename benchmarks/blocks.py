@@ -19,10 +19,12 @@ from benchmarks.harness import markdown
 from monro import SoftmaxClassifier
 
 SETS = {"Bibtex": datasets.bibtex, "Delicious": datasets.delicious, "MNIST": datasets.mnist}
+# As in the paper, but for the classes drawn.
+PLAIN: dict[str, Any] = {"formulation": "difference", "epoch_decay": 0.9}
 KINDS: dict[str, dict[str, Any]] = {
-    "one class a step": {"sampling": "uniform", "classes_per_step": 1},
-    "a block": {"sampling": "block"},
-    "a block by frequency": {"sampling": "frequency"},
+    "one class a step": {"sampling": "uniform", "classes_per_step": 1, **PLAIN},
+    "a block": {"sampling": "block", **PLAIN},
+    "a block by frequency": {"sampling": "frequency", **PLAIN},
 }
 ITERATIONS = {"Bibtex": 200, "Delicious": 300, "MNIST": 150}  # of L-BFGS
 CLASSES = [10**3, 10**4, 10**5, 10**6]
@@ -55,7 +57,11 @@ def million() -> None:
     X, y = rows(500_000, 10**6)
     begin = time.perf_counter()
     model = SoftmaxClassifier(
-        learning_rate=1.0, max_epochs=3, classes=np.arange(10**6), random_state=0
+        **KINDS["a block by frequency"],
+        learning_rate=1.0,
+        max_epochs=3,
+        classes=np.arange(10**6),
+        random_state=0,
     ).fit(X, y)
     fitted = time.perf_counter() - begin
     begin = time.perf_counter()

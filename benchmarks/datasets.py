@@ -54,6 +54,13 @@ def news20() -> Data:
 
 
 @cache
+def news20_groups() -> Data:
+    """Return the twenty groups, rows of unit length."""
+    X, y, test_X, test_y = news20()
+    return Data(normalize(X), y, normalize(test_X), test_y)
+
+
+@cache
 def a9a() -> Data:
     return Data(*_svmlight("a9a/a9a.svm.gz", "a9a/a9a.t.svm.gz"))
 
@@ -122,6 +129,23 @@ def omniglot() -> Data:
         images = _images(f"omniglot/{part}-images-idx3-ubyte.gz")
         parts += [images, np.array(labels.split(), np.int64)]
     return Data(*parts)
+
+
+@cache
+def next_word(name: str = "wikitext2", words: int = 4096) -> tuple[sp.csr_matrix, np.ndarray]:
+    """Return one-hot rows for the previous word, rare ones together, and the next word.
+
+    Lines end with a word of their own; words are numbered from frequent to rare.
+    """
+    text = gzip.decompress((folder() / name / "train.txt.gz").read_bytes()).decode()
+    _, ids, counts = np.unique(
+        np.array(text.replace("\n", " <eos> ").split()), return_inverse=True, return_counts=True
+    )
+    rank = np.argsort(np.argsort(-counts, kind="stable"))[ids]
+    previous = np.minimum(rank[:-1], words - 1).astype(np.int32)
+    n = previous.size
+    X = sp.csr_matrix((np.ones(n, np.float32), previous, np.arange(n + 1)), shape=(n, words))
+    return X, rank[1:]
 
 
 # ------------------------------------------------------------------------------------- generated

@@ -42,13 +42,20 @@ AUTHORS = {
     "Bibtex": {"U-max": 1.4144, "Implicit": 0.3330, "Implicit, 3 steps": 0.1451},
     "Delicious": {"U-max": 3.3067, "Implicit": 3.2033, "Implicit, 3 steps": 2.9794},
 }
-PAPER = {"init": "zero", "fit_intercept": False, "shuffle": False, "random_state": 0}
+PAPER = {
+    "init": "zero",
+    "formulation": "auto",
+    "epoch_decay": 0.9,
+    "fit_intercept": False,
+    "shuffle": False,
+    "random_state": 0,
+}
 
 
 def curve(data: datasets.Data, epochs: int, points: int, **settings: Any) -> dict[str, Any]:
     """Return exact log-losses at evenly spaced epochs, and the last error."""
     model = SoftmaxClassifier(
-        **PAPER, **settings, warm_start=True, max_epochs=max(1, epochs // points)
+        **PAPER | settings, warm_start=True, max_epochs=max(1, epochs // points)
     )
     losses: list[float | None] = []
     try:

@@ -22,7 +22,7 @@ _FEWEST_BLOCKS = 512
 _RUN_BYTES = 1 << 20
 _PATIENCE = 3
 
-Record = dict[str, float]
+Record = dict[str, Any]  # numbers, but for what was chosen
 Report = Callable[[int], None]
 
 # ------------------------------------------------------------------------------------------- order
@@ -126,6 +126,7 @@ def run_epochs(
     monitor: str | None = None,
     restore_best: bool = False,
     checkpoint: Checkpoint | None = None,
+    chosen: str = "",
 ) -> None:
     """Take epochs until max_epochs, until the loss no longer falls, or until a callback says so.
 
@@ -156,6 +157,8 @@ def run_epochs(
         Whether to end with the states of the epoch that was best by `monitor`.
     checkpoint : Checkpoint, optional
         Where to go on from, if it was found, and to keep the progress in.
+    chosen : str
+        What "auto" was taken for: said at the start, and kept in the first record.
     """
     stopper = Stopper(estimator.tol)
     best: list[Any] | None = None
@@ -172,6 +175,8 @@ def run_epochs(
             stopper.best, stopper.idle = checkpoint.about("best_loss"), checkpoint.about("idle")
             estimator.history_, stop = checkpoint.about("history"), checkpoint.about("stopped")
             progress.say(f"goes on after epoch {trainer.epochs} of {checkpoint.path}")
+        elif chosen:
+            progress.say(chosen)
         while trainer.epochs < estimator.max_epochs and not stop:
             subcontext = context.subcontext(task_name="epoch")
             subcontext.call_on_fit_task_begin(**seen)
@@ -179,6 +184,8 @@ def run_epochs(
             check(record)
             if evaluate is not None:
                 record |= evaluate()
+            if chosen and not estimator.history_:
+                record["chosen"] = chosen
             estimator.history_.append(record)
             progress.epoch(record)
             stop = bool(subcontext.call_on_fit_task_end(**seen, **solution))

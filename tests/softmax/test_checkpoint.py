@@ -102,7 +102,7 @@ def test_batches_go_on_too(tmp_path):
 def test_more_epochs_go_on_from_a_finished_fit(tmp_path):
     X, y = make_data()
     path = tmp_path / "checkpoint"
-    parameters = {"random_state": 0, "learning_rate": 0.3}
+    parameters = {"random_state": 0, "learning_rate": 0.3, "epoch_decay": 0.9}
     SoftmaxClassifier(**parameters, max_epochs=3).fit(X, y, checkpoint=path)
     longer = SoftmaxClassifier(**parameters, max_epochs=6).fit(X, y, checkpoint=path)
     assert_same_bits(longer, SoftmaxClassifier(**parameters, max_epochs=6).fit(X, y))

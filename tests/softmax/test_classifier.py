@@ -34,7 +34,7 @@ def fitted(X, y, **parameters):
 
 @pytest.mark.parametrize(
     ("solver", "gap"),
-    [("implicit", 0.02), ("umax", 0.02), ("vanilla", 0.12), ("sco", 0.02), ("exact", 0.001)],
+    [("implicit", 0.02), ("umax", 0.03), ("vanilla", 0.12), ("sco", 0.02), ("exact", 0.001)],
 )
 @pytest.mark.parametrize("n_classes", [4, 20])
 def test_unbiased_solvers_come_near_the_optimum(solver, gap, n_classes):
@@ -240,7 +240,8 @@ def test_a_class_that_never_occurs_is_unlikely(solver, form):
 def test_it_begins_at_the_frequencies_and_half_a_row_for_a_class_without_any():
     X, y = make_data()
     weight = np.random.default_rng(0).random(y.size)
-    model = SoftmaxClassifier(classes=range(6), learning_rate=1e-12, max_epochs=1, random_state=0)
+    still = {"learning_rate": 1e-12, "epoch_decay": 1.0, "max_epochs": 1}
+    model = SoftmaxClassifier(classes=range(6), **still, random_state=0)
     model.fit(X, y, sample_weight=weight)
 
     share = np.append(np.bincount(y, weight / weight.mean()), [0.5, 0.5])
@@ -451,12 +452,7 @@ def test_the_automatic_rate_does_not_run_away(solver):
         assert model.log_loss(30.0 * X, y) < np.log(3)
 
 
-LONG_ROWS = "the local variables learn at the rate of the weights: too slowly for long rows"
-
-
-@pytest.mark.parametrize(
-    "unit", [1e-3, pytest.param(100.0, marks=pytest.mark.xfail(reason=LONG_ROWS, strict=True))]
-)
+@pytest.mark.parametrize("unit", [1e-3, 100.0])
 def test_the_unit_of_the_features_hardly_matters(unit):
     X, y = make_data()
     plain = fitted(X, y, max_epochs=50)

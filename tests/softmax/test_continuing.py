@@ -38,7 +38,8 @@ def test_history_tells_each_epoch():
     assert [record["epoch"] for record in model.history_] == [1, 2, 3, 4]
     seconds = [record["seconds"] for record in model.history_]
     assert seconds == sorted(seconds)
-    assert all(set(r) == {"epoch", "seconds", "loss", "rate"} for r in model.history_)
+    assert set(model.history_[0]) == {"epoch", "seconds", "loss", "rate", "chosen"}
+    assert all(set(r) == {"epoch", "seconds", "loss", "rate"} for r in model.history_[1:])
     rates = [record["rate"] for record in model.history_]
     np.testing.assert_allclose(rates, model.learning_rate_ * 0.5 ** np.arange(4))
     losses = [record["loss"] for record in model.history_]
@@ -50,11 +51,50 @@ def test_the_plan_tells_what_was_chosen():
     model = SoftmaxClassifier(random_state=0, max_epochs=1).fit(X, y)
 
     assert model.plan_["eta0"] == model.learning_rate_
-    assert model.plan_["decay"] == 0.9
-    assert (model.plan_["examples"], model.plan_["classes"]) == (1, 16)
-    assert model.plan_["sampling"] == "frequency"
-    assert model.plan_["formulation"] == "difference"
+    assert model.plan_["decay"] is None
+    assert (model.plan_["examples"], model.plan_["classes"]) == (1, 4)
+    assert model.plan_["sampling"] == "all"
+    assert model.plan_["formulation"] == "raman"
+    assert model.plan_["stiffness"] == 0.0
     assert SoftmaxClassifier(solver="lbfgs").fit(X, y).learning_rate_ is None
+
+
+def test_the_plan_for_many_classes():
+    X, y = make_data()
+    model = SoftmaxClassifier(random_state=0, max_epochs=1, classes=range(1000)).fit(X, y)
+
+    assert model.plan_["sampling"] == "neighbour"
+    assert model.plan_["classes"] == 80
+    assert model.plan_["formulation"] == "raman"
+    assert model.plan_["stiffness"] > 0.0
+    cold = SoftmaxClassifier(random_state=0, max_epochs=1, classes=range(1000), init="zero")
+    assert cold.fit(X, y).plan_["formulation"] == "difference"
+
+
+def test_the_first_record_says_what_was_chosen_and_why():
+    X, y = make_data()
+    few = SoftmaxClassifier(random_state=0, max_epochs=1).fit(X, y).history_[0]["chosen"]
+    assert "sampling: all 4 classes at every step, for they are few" in few
+    assert "formulation: raman" in few
+    assert "trials" in few
+    model = SoftmaxClassifier(random_state=0, max_epochs=1, classes=range(1000)).fit(X, y)
+    many = model.history_[0]["chosen"]
+    assert "80 of 1,000 classes a step, by neighbours' labels and by frequency" in many
+    assert "init: the log frequencies" in many
+    told = SoftmaxClassifier(
+        sampling="block", formulation="difference", init="zero", learning_rate=1.0, max_epochs=1
+    )
+    assert "chosen" not in told.fit(X, y).history_[0]
+
+
+def test_the_rate_falls_to_0_with_the_square_of_the_time_left():
+    X, y = make_data()
+    model = SoftmaxClassifier(random_state=0, learning_rate=3.0, max_epochs=5).fit(X, y)
+    rates = [record["rate"] for record in model.history_]
+    np.testing.assert_allclose(rates, 3.0 * (1 - np.arange(5) / 5) ** 2)
+    again = model.set_params(warm_start=True).fit(X, y)  # as the end of ten epochs
+    rates = [record["rate"] for record in again.history_]
+    np.testing.assert_allclose(rates, 3.0 * (1 - np.arange(5, 10) / 10) ** 2)
 
 
 def test_without_tol_all_epochs_are_taken():
@@ -169,7 +209,7 @@ def test_callbacks_see_lbfgs_begin_and_end():
 def test_a_callback_can_stop_the_fit():
     X, y = make_data()
     recorder = Recorder(stop_at=1)
-    parameters = {"random_state": 0, "learning_rate": 0.3}
+    parameters = {"random_state": 0, "learning_rate": 0.3, "epoch_decay": 0.9}
     model = SoftmaxClassifier(**parameters).set_callbacks(recorder).fit(X, y)
 
     assert model.n_iter_ == len(model.history_) == 2
@@ -195,7 +235,7 @@ def test_callbacks_get_an_estimator_as_if_the_fit_had_stopped(solver):
     seen = Predictions()
     parameters = {"solver": solver, "random_state": 0}
     if solver != "lbfgs":
-        parameters["learning_rate"] = 0.3
+        parameters |= {"learning_rate": 0.3, "epoch_decay": 0.9}
     SoftmaxClassifier(**parameters, max_epochs=3).set_callbacks(seen).fit(X, FRUIT[y])
 
     epochs = [1, 2, 3, 3] if solver != "lbfgs" else [3]
@@ -220,8 +260,8 @@ def test_verbose_prints_a_plain_line_an_epoch_to_standard_error(capsys):
 
     assert out == ""
     assert "\x1b" not in err
-    assert len(lines) == 3
-    for line, record in zip(lines, model.history_, strict=True):
+    assert lines[0] == f"implicit: {model.history_[0]['chosen']}"
+    for line, record in zip(lines[1:], model.history_, strict=True):
         assert line.startswith(f"implicit: epoch {record['epoch']}/3")
         assert f"{record['log_loss']:.5g}" in line
 
@@ -273,7 +313,8 @@ def test_after_a_fit_the_rate_goes_on_falling(solver):
     model.partial_fit(X, y).partial_fit(X, y)
 
     rates = [record["rate"] for record in model.history_[-2:]]
-    np.testing.assert_allclose(rates, 0.3 * 0.9**20 / np.sqrt([1, 2]))
+    fallen = 0.9**20 if solver != "implicit" else 1 / 21**2
+    np.testing.assert_allclose(rates, 0.3 * fallen / np.sqrt([1, 2]))
     assert model.n_iter_ == 22
     # One more epoch at that rate changes little.
     np.testing.assert_allclose(model.log_loss(X, y), before, rtol=0.02)
@@ -494,7 +535,7 @@ def test_local_variables_come_back_to_their_rows(batches):
 def test_a_row_that_returns_goes_on_with_its_own_local_variable():
     X, y = make_data()
     ids = np.random.default_rng(0).permutation(10 * y.size)[: y.size]
-    model = SoftmaxClassifier(random_state=0, learning_rate=1e-12)
+    model = SoftmaxClassifier(random_state=0, learning_rate=1e-12, sampling="frequency")
     model.partial_fit(X, y, sample_id=ids)
     marked = np.linspace(1.0, 2.0, y.size).astype(np.float32)
     model._stream = remember(model._stream, ids, marked)
@@ -519,6 +560,7 @@ def test_rows_without_a_name_are_not_remembered():
 def test_five_warm_fits_are_as_good_as_one_five_times_as_long(solver):
     X, y = make_data(n=1000)
     parameters = {"solver": solver, "learning_rate": 0.1 if solver != "ove" else 3.0}
+    parameters["epoch_decay"] = 0.9
     whole = SoftmaxClassifier(**parameters, max_epochs=10, random_state=0).fit(X, y)
     parts = SoftmaxClassifier(**parameters, max_epochs=2, warm_start=True, random_state=0)
     rates = []

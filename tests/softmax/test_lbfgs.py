@@ -8,8 +8,9 @@ from sklearn.linear_model import LogisticRegression
 from monro.softmax.evaluate import Weights, evaluate
 from monro.softmax.layout import n_blocks
 from monro.softmax.lbfgs import fit_lbfgs
-from monro.softmax.solvers import Plan
+from monro.softmax.solvers import Plan, make_sampler
 from monro.softmax.state import new_state
+from monro.softmax.stretch import some_rows
 from monro.softmax.train import Trainer, make_problem
 from tests.softmax.helpers import read
 
@@ -87,7 +88,10 @@ def train(X, y, plan, epochs):
     rng = np.random.default_rng(0)
     problem = make_problem(X, y, np.ones(y.size), K, plan.dtype)
     state = new_state(False, K, n_blocks(K), X.shape[1], y.size, plan.dtype)
-    with Trainer(problem, plan, state, np.arange(K), shuffle=True, rng=rng) as trainer:
+    sampler = make_sampler(plan, problem.X, problem.y, problem.counts, rng)
+    judged = some_rows(X, y, np.ones(y.size), K)
+    slots = np.arange(K)
+    with Trainer(problem, plan, state, slots, sampler, judged, shuffle=True, rng=rng) as trainer:
         for _ in range(epochs):
             trainer.epoch()
         return read(trainer.state, K)
@@ -96,7 +100,7 @@ def train(X, y, plan, epochs):
 @pytest.mark.parametrize(
     ("solver", "formulation", "sampling", "classes", "eta0", "gap"),
     [
-        ("exact", "difference", "block", 16, 0.3, 1e-4),
+        ("exact", "difference", "all", 5, 0.3, 1e-4),
         ("implicit", "difference", "uniform", 1, 3.0, 0.01),
         ("implicit", "raman", "uniform", 3, 3.0, 0.005),
         ("umax", "difference", "uniform", 1, 0.3, 0.01),
@@ -114,12 +118,13 @@ def test_many_epochs_approach_the_optimum(solver, formulation, sampling, classes
         examples=1,
         classes=classes,
         eta0=eta0,
+        epochs=300,
         decay=0.98,
         delta=1.0,
         radius=None,
         alpha=alpha,
         damping=1.0,
-        normaliser_rate=1.0,
+        stiffness=1.0,
         dtype="float64",
     )
     model = train(X, y, plan, 300)

@@ -364,7 +364,7 @@ def test_divergence_is_told_with_what_to_change(solver):
 
 def test_divergence_of_a_chosen_rate_does_not_advise_to_choose_it(monkeypatch):
     X, y = make_data()
-    monkeypatch.setattr("monro.softmax.base.choose_rate", lambda *_: 1e9)
+    monkeypatch.setattr("monro.softmax.base.choose_rate", lambda *_: (1e9, 5))
     text = message(DivergenceError, SoftmaxClassifier(solver="vanilla", random_state=0).fit, X, y)
     assert "use a smaller learning_rate, scale" in text
     assert "auto" not in text

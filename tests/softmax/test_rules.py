@@ -40,7 +40,7 @@ def implicit_rule(formulation, r=1.0, dtype="float64"):
     tolerance = number(1e-6 if dtype == "float64" else 3e-3)
     if formulation == "difference":
         return Implicit(tolerance)
-    return SeparableImplicit(tolerance, number(r))
+    return SeparableImplicit(tolerance, number(1.0 / r))
 
 
 # ------------------------------------------------------------ implicit steps against other solvers
@@ -102,6 +102,44 @@ def test_an_implicit_step_is_the_minimiser_over_all_variables(
     untouched = np.setdiff1d(np.arange(K), np.append(classes, y))
     np.testing.assert_allclose(actual.W[untouched], model.W[untouched], rtol=1e-15)
     np.testing.assert_array_equal(actual.b[untouched], model.b[untouched])
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    log_eta=st.floats(-3, 3),
+    spread=st.sampled_from([0.1, 2.0, 10.0]),
+    damping=st.sampled_from([0.0, 0.1]),
+    old=st.floats(-30, 30),
+)
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_with_all_classes_and_no_stiffness_it_is_the_implicit_step_of_the_softmax(
+    seed, log_eta, spread, damping, old
+):
+    """``min η [log Σ e^{s_k} - s_y] + ½ ‖W - W̃‖² + ‖b - b̃‖²/2δ``, whatever u was before."""
+    rng = np.random.default_rng(seed)
+    K, d, eta = 20, 3, 10.0**log_eta
+    x, y = rng.standard_normal(d), int(rng.integers(K))
+    model = Model(spread * rng.standard_normal((K, d)), rng.standard_normal(K), np.array([old]))
+    drawn = draws(Blocks, [0, 1], 1.0)
+    rule = SeparableImplicit(1e-9, 0.0)
+    actual, _ = take(rule, model, x[None], [y], drawn, eta=eta, damping=damping)
+
+    # In the scores: s = s̃ - q g, where g is the gradient at s.
+    q = x @ x + damping
+    start = model.W @ x + model.b
+
+    def at(t):
+        """Return g for a normaliser that has been guessed, and how far it is off."""
+        own = np.arange(K) == y
+        w = wrightomega(np.log(eta * q) + start + eta * q * own - t).real
+        return w / q - eta * own, logsumexp(start - w + eta * q * own) - t
+
+    low, high = start.min() - eta * q - 1, logsumexp(start) + eta * q + 1
+    t = brentq(lambda t: -at(t)[1], low, high, xtol=1e-13)
+    g, _ = at(t)
+    size = 1 + np.abs(model.W).max()
+    np.testing.assert_allclose(actual.W, model.W - np.outer(g, x), rtol=0, atol=1e-6 * size)
+    np.testing.assert_allclose(actual.b, model.b - damping * g, rtol=0, atol=1e-6 * size)
 
 
 def increasing_root(f, low, high):

@@ -105,7 +105,7 @@ by_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def every_draw(case, y):
     K, sampler, (script, chance) = case()
     assert chance.sum() == pytest.approx(1, abs=1e-12)
-    return K, sampler, sampler.draw(np.full(chance.size, y), script), chance
+    return K, sampler, sampler.draw(np.arange(chance.size), np.full(chance.size, y), script), chance
 
 
 def touched(drawn, slots):
@@ -167,7 +167,7 @@ def test_classes_are_drawn_as_often_as_the_chances_say(case):
     rng = np.random.default_rng(1)
     n = 40_000
     y = rng.integers(K, size=n)
-    drawn = sampler.draw(y, rng)
+    drawn = sampler.draw(np.arange(y.size), y, rng)
     hits = np.broadcast_to(touched(drawn, sampler.chances().size), (n, sampler.chances().size))
     for k in range(K):
         chance = sampler.chances()[k]
@@ -181,7 +181,7 @@ def test_classes_are_drawn_as_often_as_the_chances_say(case):
 def test_uniform_classes_are_distinct_and_never_y(K, m):
     rng = np.random.default_rng(2)
     y = rng.integers(K, size=3000)
-    chosen = UniformClasses(K, m, 1008, "float32").draw(y, rng).chosen
+    chosen = UniformClasses(K, m, 1008, "float32").draw(np.arange(y.size), y, rng).chosen
     assert chosen.dtype == np.int32
     assert chosen.min() >= 0
     assert chosen.max() == K - 1
@@ -192,7 +192,9 @@ def test_uniform_classes_are_distinct_and_never_y(K, m):
 @pytest.mark.parametrize(("blocks", "m"), [(3, 1), (3, 2), (3, 3), (70, 4)])
 def test_uniform_blocks_are_distinct(blocks, m):
     rng = np.random.default_rng(2)
-    chosen = UniformBlocks(blocks, m, "float32").draw(np.zeros(3000, int), rng).chosen
+    chosen = (
+        UniformBlocks(blocks, m, "float32").draw(np.arange(3000), np.zeros(3000, int), rng).chosen
+    )
     assert set(chosen.ravel()) == set(range(blocks))
     assert (np.diff(np.sort(chosen, axis=1), axis=1) > 0).all()
 
@@ -200,7 +202,8 @@ def test_uniform_blocks_are_distinct(blocks, m):
 def test_pairs_of_uniform_classes_are_all_alike():
     rng = np.random.default_rng(3)
     n = 30_000
-    chosen = np.sort(UniformClasses(9, 2, 16, "float32").draw(np.full(n, 4), rng).chosen, axis=1)
+    drawn = UniformClasses(9, 2, 16, "float32").draw(np.arange(n), np.full(n, 4), rng)
+    chosen = np.sort(drawn.chosen, axis=1)
     _, counts = np.unique(chosen, axis=0, return_counts=True)
     assert counts.size == 8 * 7 / 2
     chi_square = ((counts - n / 28) ** 2 / (n / 28)).sum()
@@ -211,7 +214,7 @@ def test_draws_have_the_dtype_of_the_weights():
     rng = np.random.default_rng(0)
     for case in CASES.values():
         _, sampler, _ = case()
-        single = sampler._replace(dtype="float32").draw(np.arange(4), rng)
+        single = sampler._replace(dtype="float32").draw(np.arange(4), np.arange(4), rng)
         assert single.log_weight.dtype == np.float32
         assert single.log_weight.shape == single.chosen.shape
         assert single.log_weight.flags.c_contiguous

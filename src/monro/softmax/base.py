@@ -13,13 +13,14 @@ from monro.estimator import Estimator, drop_weightless
 from monro.fitting import Record, run_epochs
 from monro.rows import Array
 from monro.softmax.evaluate import Weights, losses
-from monro.softmax.layout import class_major, is_sparse, n_blocks
+from monro.softmax.layout import class_major, is_sparse, n_blocks, sparse_if_mostly_zero
 from monro.softmax.lbfgs import fit_lbfgs
-from monro.softmax.plans import make_plan, place_classes
+from monro.softmax.plans import explain, make_plan, place_classes
 from monro.softmax.rates import choose_rate
-from monro.softmax.solvers import SOLVERS, Plan
+from monro.softmax.samplers import Sampler
+from monro.softmax.solvers import SOLVERS, Plan, make_sampler, rate_at
 from monro.softmax.start import local_variables, warm
-from monro.softmax.state import State, new_state
+from monro.softmax.state import NOWHERE, State, new_state
 from monro.softmax.stream import (
     Stream,
     grow,
@@ -30,6 +31,7 @@ from monro.softmax.stream import (
     recall,
     remember,
 )
+from monro.softmax.stretch import Judged, some_rows
 from monro.softmax.train import BatchTrainer, Problem, Trainer, make_problem
 from monro.storage import fingerprint
 
@@ -49,14 +51,22 @@ def _trainer_of(plan: Plan) -> type[Trainer]:
     return BatchTrainer if batches else Trainer
 
 
-def _begin(init: str, plan: Plan, problem: Problem) -> State:
-    """Return the state to begin with."""
+def _new_state(plan: Plan, problem: Problem) -> State:
+    """Return a state of the right shape."""
     k = problem.counts.size
     sparse = _uses_blocks(plan, problem.X)
-    state = new_state(sparse, k, n_blocks(k), problem.X.shape[1], problem.y.size, plan.dtype)
+    return new_state(sparse, k, n_blocks(k), problem.X.shape[1], problem.y.size, plan.dtype)
+
+
+def _begin(init: str, plan: Plan, problem: Problem, state: State) -> None:
+    """Make a state, whatever it was, the one to begin with."""
+    state.W[:] = 0.0
+    state.scale[:] = 1.0
+    state.bias[:] = NOWHERE
+    state.bias[: problem.counts.size] = 0.0
+    state.u[:] = 0.0
     if init == "auto":
         warm(plan, problem, state)
-    return state
 
 
 def _is_finite(state: State) -> bool:
@@ -135,23 +145,40 @@ class Softmax(Estimator):
             slots = place_classes(make_plan(self, n_classes, 1.0), counts, rng)
         else:
             slots = earlier.slots
-        problem = make_problem(X, slots[y], weight, n_classes, self.dtype)
+        rows = sparse_if_mostly_zero(X)
+        problem = make_problem(rows, slots[y], weight, n_classes, self.dtype)
         plan = make_plan(self, n_classes, float(problem.sqnorm.mean(dtype=np.float64)))
-        if saved is not None and saved.found:
-            plan = plan._replace(eta0=saved.about("history")[0]["rate"])
-        elif self.learning_rate == "auto":
-            rate = None if earlier is None else self.learning_rate_
-            plan = plan._replace(eta0=rate or self._choose_rate(problem, plan, slots, rng))
-        self._note(plan)
-
+        sampler = make_sampler(plan, problem.X, problem.y, problem.counts, rng)
+        judging_X, judging_y, judging_weight = (X, y, weight) if held_out is None else held_out
+        judged = some_rows(judging_X, judging_y, judging_weight, n_classes)
         whose = fingerprint(X, y, weight) if self.warm_start else ""
         whose += f", {plan.solver}, {plan.formulation}"
         state = (
-            _begin(self.init, plan, problem)
+            _new_state(plan, problem)
             if earlier is None
             else self._resume(earlier, whose, plan, problem, rng)
         )
-        with self._trainer(problem, plan, state, slots, rng, taken) as trainer:
+        trials = 0
+        if saved is not None and saved.found:
+            begun = saved.about("history")[0]["rate"]
+            plan = plan._replace(eta0=begun / rate_at(plan._replace(eta0=1.0), taken, taken))
+        elif self.learning_rate == "auto":
+            if earlier is None:
+                # Who stops early may stop while the rate is still what it was; and stops at a
+                # better place the more slowly it came there.
+                tried = plan if held_out is None else plan._replace(decay=1.0)
+                trial = self._trial(problem, tried, state, slots, sampler, judged, rng)
+                rate, trials = choose_rate(trial, rng)
+                rate *= 1.0 if held_out is None else 10.0**-0.5
+            else:
+                rate = self.learning_rate_ or 1.0
+            plan = plan._replace(eta0=rate)
+        if earlier is None:
+            _begin(self.init, plan, problem, state)
+        self._note(plan)
+        chosen = explain(self, plan, n_classes, trials)
+
+        with self._trainer(problem, plan, state, slots, sampler, judged, rng, taken) as trainer:
             evaluate, monitor = self._evaluation(trainer, held_out)
             run_epochs(
                 self,
@@ -167,6 +194,7 @@ class Softmax(Estimator):
                 monitor=monitor,
                 restore_best=held_out is not None,
                 checkpoint=saved,
+                chosen=chosen,
             )
         self._epochs = taken + self.n_iter_
         self._stream = new_stream(problem.counts, y.size, plan)
@@ -180,6 +208,8 @@ class Softmax(Estimator):
         plan: Plan,
         state: State,
         slots: Array,
+        sampler: Sampler,
+        judged: Judged,
         rng: np.random.Generator,
         taken: int = 0,
     ) -> Trainer:
@@ -188,23 +218,34 @@ class Softmax(Estimator):
             plan,
             state,
             slots,
+            sampler,
+            judged,
             shuffle=bool(self.shuffle),
             rng=rng,
             n_jobs=self._threads(),
             schedule_start=taken,
         )
 
-    def _choose_rate(
-        self, problem: Problem, plan: Plan, slots: Array, rng: np.random.Generator
-    ) -> float:
+    def _trial(
+        self,
+        problem: Problem,
+        plan: Plan,
+        state: State,
+        slots: Array,
+        sampler: Sampler,
+        judged: Judged,
+        rng: np.random.Generator,
+    ) -> Callable[[float], Trainer]:
+        """Return what makes trainers that begin anew, on one state: new memory is slow at first."""
         seed = int(rng.integers(2**63))
 
         def begin_anew(eta0: float) -> Trainer:
             trial = plan._replace(eta0=eta0)
-            state = _begin(self.init, trial, problem)
-            return self._trainer(problem, trial, state, slots, np.random.default_rng(seed))
+            _begin(self.init, trial, problem, state)
+            anew = np.random.default_rng(seed)
+            return self._trainer(problem, trial, state, slots, sampler, judged, anew)
 
-        return choose_rate(begin_anew, self.max_epochs, rng)
+        return begin_anew
 
     def _note(self, plan: Plan) -> None:
         self.learning_rate_ = plan.eta0 if SOLVERS[plan.solver].takes_rate else None
@@ -335,16 +376,26 @@ class Softmax(Estimator):
         slots = weights.slots
         problem = make_problem(X, slots[y], weight, classes.size, self.dtype)
         plan = make_plan(self, classes.size, float(problem.sqnorm.mean(dtype=np.float64)))
+        # A fit before them has let the rate fall. Nobody knows how many batches there will be:
+        # within one it stays the same.
+        taken = getattr(self, "_epochs", 0)
+        fallen = (1.0 + taken) ** -2 if plan.decay is None else plan.decay**taken
+        plan = plan._replace(epochs=1, decay=1.0)
         stream = getattr(self, "_stream", None) or new_stream(problem.counts[:0], y.size, plan)
         problem.counts[: stream.counts.size] += stream.counts
         if plan.damping and stream.damping[0]:
             plan = plan._replace(damping=float(stream.damping[0]))
         seen, first = stream.rows
-        taken = getattr(self, "_epochs", 0)
         rng = np.random.default_rng([self._seed(), taken, seen])
+        sampler = make_sampler(plan, X, problem.y, problem.counts, rng)
+        judged = some_rows(X, y, weight, classes.size)
         if self.learning_rate == "auto":
             rate = getattr(self, "learning_rate_", None) if earlier is not None else None
-            plan = plan._replace(eta0=rate or self._choose_rate(problem, plan, slots, rng))
+            if rate is None:
+                scratch = _new_state(plan, problem)
+                trial = self._trial(problem, plan, scratch, slots, sampler, judged, rng)
+                rate, _ = choose_rate(trial, rng)
+            plan = plan._replace(eta0=rate)
         # Explicit steps may run away, and must not take the model along.
         lay_out = in_place if plan.solver == "implicit" else laid_out
         state = lay_out(weights, _uses_blocks(plan, X), y.size, plan.dtype)
@@ -354,9 +405,9 @@ class Softmax(Estimator):
         if local and ids is not None:
             recall(stream, ids[rows], state.u)
         # Batches may be of any size, so the rate falls with the rows seen, not with the calls.
-        slower = plan._replace(eta0=plan.eta0 / float(np.sqrt(1.0 + seen / first)))
+        slower = plan._replace(eta0=plan.eta0 * fallen / float(np.sqrt(1.0 + seen / first)))
         history = [] if earlier is None else self.history_
-        with self._trainer(problem, slower, state, slots, rng, taken) as trainer:
+        with self._trainer(problem, slower, state, slots, sampler, judged, rng, taken) as trainer:
             record = trainer.epoch() | {"epoch": len(history) + 1}
             self._check(trainer, y)(record)
             self._finish(trainer)

@@ -451,9 +451,9 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
         weights = self._weights_checked()
         if not sp.issparse(weights.W):
             coef = sp.csr_matrix(self._class_weights())
-            self._weights = Weights(
-                coef, np.ones(coef.shape[0]), weights.bias[weights.slots], np.arange(coef.shape[0])
-            )
+            one = np.ones(coef.shape[0], coef.dtype)
+            bias = weights.bias[weights.slots]
+            self._weights = Weights(coef, one, bias, np.arange(coef.shape[0]))
         return self
 
     def densify(self) -> Self:

@@ -7,13 +7,17 @@ import numpy as np
 from monro import checks
 from monro.rows import Array
 from monro.softmax.layout import LANES
-from monro.softmax.solvers import SOLVERS, Plan
+from monro.softmax.solvers import SOLVERS, Plan, Traits
 
 FORMULATIONS = ("auto", "difference", "raman")
-SAMPLING = ("auto", "block", "uniform", "frequency")
+SAMPLING = ("auto", "block", "uniform", "frequency", "neighbour")
 INITS = ("auto", "zero")
-# How fast intercepts learn, as a share of what a feature of the rows' own length would.
+# How fast intercepts learn, as a share of what a feature of the rows' own length would: explicit
+# steps run away if it is much. And so for the normaliser of an example in the separable form, whose
+# noise is what hurts.
 _DAMPING = 0.03
+_DAMPING_IMPLICIT = 0.1
+_NORMALISER = 0.3
 _DECAY = 0.9  # of the rate, an epoch (paper 000, section 4.1)
 
 
@@ -68,6 +72,8 @@ def _check_combination(estimator: Any) -> None:
             raise ValueError("solver='lbfgs' takes no learning_rate: leave it 'auto'")
         if estimator.early_stopping:
             raise ValueError(f"solver='lbfgs' has no early stopping: use {_able('takes_rate')}")
+    if estimator.sampling == "neighbour" and not traits.formulations:
+        raise ValueError(f"sampling='neighbour' is for {_able('formulations')}")
     if estimator.radius is not None and not traits.bounded:
         raise ValueError(f"radius is for {_able('bounded')}: leave it None")
     if solver == "implicit" and (estimator.examples_per_step or 1) > 1:
@@ -81,7 +87,7 @@ def _check_combination(estimator: Any) -> None:
                 "sampling='uniform'"
             )
     m = estimator.classes_per_step
-    if estimator.sampling == "block" and m is not None and m % LANES:
+    if estimator.sampling in ("block", "neighbour") and m is not None and m % LANES:
         raise ValueError(
             f"classes_per_step={m}: blocks have {LANES} classes, give a multiple, or use "
             "sampling='uniform'"
@@ -91,35 +97,87 @@ def _check_combination(estimator: Any) -> None:
 def make_plan(estimator: Any, n_classes: int, mean_sqnorm: float) -> Plan:
     """Return the plan of a fit; the learning rate, if it is "auto", is left NaN."""
     traits = SOLVERS[estimator.solver]
+    length = mean_sqnorm or 1.0
     examples = estimator.examples_per_step or traits.examples
-    batches = estimator.solver == "implicit" and examples > 1
-    sampling = estimator.sampling
-    if sampling == "auto":
-        sampling = "uniform" if batches else traits.sampling
-        m = estimator.classes_per_step
-        if sampling == "frequency" and traits.formulations and m is not None and m % LANES:
-            sampling = "uniform"  # few classes a step, asked for by number: drawn as in the paper
-    if traits.classes is None:
-        classes = n_classes
-    else:
-        usual = {"uniform": 1 if traits.formulations else traits.classes, "block": LANES}
-        classes = estimator.classes_per_step or usual.get(sampling, traits.classes)
+    sampling, classes = _sampling(estimator, traits, examples, n_classes)
+    formulation = estimator.formulation
+    if formulation == "auto":
+        # From a cold start the normaliser is far off, and better learnt together with w_y.
+        warm = estimator.init == "auto" or sampling == "all"
+        separable = estimator.solver == "implicit" and examples == 1 and warm
+        formulation = "raman" if separable else "difference"
     rate = estimator.learning_rate
+    damping = _DAMPING_IMPLICIT if estimator.solver == "implicit" else _DAMPING
     return Plan(
         solver=estimator.solver,
-        formulation="difference" if estimator.formulation == "auto" else estimator.formulation,
+        formulation=formulation,
         sampling=sampling,
         examples=examples,
         classes=classes,
         eta0=float("nan") if rate == "auto" else float(rate),
-        decay=_DECAY if estimator.epoch_decay is None else float(estimator.epoch_decay),
+        epochs=estimator.max_epochs,
+        decay=_decay(estimator, examples),
         delta=float(estimator.delta),
         radius=None if estimator.radius is None else float(estimator.radius),
         alpha=float(estimator.alpha),
-        damping=_DAMPING * (mean_sqnorm or 1.0) if estimator.fit_intercept else 0.0,
-        normaliser_rate=1.0,
+        damping=damping * length if estimator.fit_intercept else 0.0,
+        stiffness=0.0 if sampling == "all" else 1.0 / (_NORMALISER * length),
         dtype=estimator.dtype,
     )
+
+
+def _decay(estimator: Any, examples: int) -> float | None:
+    if estimator.epoch_decay is not None:
+        return float(estimator.epoch_decay)
+    # No rate is too large for implicit steps to begin with, if only it falls to 0 in the end; but
+    # early stopping does not know the end.
+    known_end = not estimator.early_stopping and estimator.tol is None
+    return None if estimator.solver == "implicit" and examples == 1 and known_end else _DECAY
+
+
+def _sampling(estimator: Any, traits: Traits, examples: int, n_classes: int) -> tuple[str, int]:
+    """Return how classes are drawn, and how many a step."""
+    if traits.classes is None:
+        return "all", n_classes
+    sampling, m = estimator.sampling, estimator.classes_per_step
+    if sampling == "auto":
+        sampling = traits.sampling
+        if estimator.solver == "implicit" and examples > 1:
+            sampling = "uniform"
+        elif m is None and n_classes <= traits.few:
+            return "all", n_classes
+        elif traits.formulations and m is not None and m % LANES:
+            sampling = "uniform"  # few classes a step, asked for by number: drawn as in the paper
+    if m is None:
+        single = 1 if traits.formulations else traits.classes
+        usual = {"uniform": single, "block": LANES, "neighbour": 5 * LANES}
+        m = usual.get(sampling, min(LANES, traits.classes))
+    return sampling, m
+
+
+def explain(estimator: Any, plan: Plan, n_classes: int, trials: int) -> str:
+    """Say in a line what "auto" was taken for, and why; nothing where all was given."""
+    said = []
+    if estimator.sampling == "auto" and plan.sampling == "all":
+        said.append(f"sampling: all {n_classes} classes at every step, for they are few")
+    elif estimator.sampling == "auto":
+        many = f"{plan.classes} of {n_classes:,} classes a step"
+        kinds = {
+            "neighbour": "by neighbours' labels and by frequency, for they are many",
+            "frequency": "by frequency",
+            "uniform": "all alike",
+        }
+        said.append(f"sampling: {many}, {kinds[plan.sampling]}")
+    if estimator.formulation == "auto" and SOLVERS[plan.solver].formulations:
+        exact = "with the normaliser exact" if plan.sampling == "all" else "from a warm start"
+        why = exact if plan.formulation == "raman" else "as in the paper"
+        said.append(f"formulation: {plan.formulation}, {why}")
+    if estimator.init == "auto":
+        what = "the log frequencies of the classes" if plan.damping > 0.0 else "equal classes"
+        said.append(f"init: {what}")
+    if estimator.learning_rate == "auto" and trials:
+        said.append(f"learning rate: {plan.eta0:.3g}, the best of {trials} trials")
+    return "; ".join(said)
 
 
 def place_classes(plan: Plan, counts: Array, rng: np.random.Generator) -> Array:
@@ -129,7 +187,7 @@ def place_classes(plan: Plan, counts: Array, rng: np.random.Generator) -> Array:
     frequency, blocks hold classes that deserve to be drawn equally often, equals in random order.
     """
     order = rng.permutation(counts.size)
-    if plan.sampling == "frequency":
+    if plan.sampling in ("frequency", "neighbour"):
         order = order[np.argsort(-counts[order], kind="stable")]
     slots = np.empty(counts.size, np.int64)
     slots[order] = np.arange(counts.size)

@@ -3,8 +3,8 @@
 The paper tries η0 = 10^{-3…3} on a tenth of the data for as many epochs as the fit. But on fewer
 rows larger rates win, so what is best there is not best for all rows. We go over the rows as they
 are, only shorter: the whole fall of the rate, from the first epoch to the last, squeezed into less
-than one. That has its optimum within a factor of three of the fit's (docs/decisions/0011). The
-losses are exact ones, on rows just visited.
+than one. The losses are exact ones. A fit that lasts longer has more time to forget the noise of
+its first steps, and wants a larger rate (docs/decisions/0013).
 """
 
 from collections.abc import Callable
@@ -12,48 +12,54 @@ from collections.abc import Callable
 import numpy as np
 
 from monro.softmax.evaluate import losses
+from monro.softmax.solvers import rate_at
 from monro.softmax.train import Trainer
 
-_PARTS = 10  # steps in which the rate falls at least
-_FEWEST = 1000  # examples of a trial: fewer rows are visited again and again, as in the fit
-_SCORES = 1 << 25  # scores to compute for a trial's loss
+_PARTS = 10  # steps in which the rate falls
+_SHARE = 1 / 60  # of the fit's steps that a trial takes
+_FEWEST = 1000  # steps of a trial: fewer rows are visited again and again, as in the fit
 _SMALLEST, _LARGEST = -3.0, 4.0  # log10 of η0 ‖x‖²
+# Where classes can be told apart ever larger rates win; but growing is what stretching is for.
+_LARGEST_IMPLICIT = 2.0
+_GROWTH = 0.27  # power of the fit's length that the best rate of implicit steps grows with
 
 
 def choose_rate(
-    make_trainer: Callable[[float], Trainer], max_epochs: int, rng: np.random.Generator
-) -> float:
+    make_trainer: Callable[[float], Trainer], rng: np.random.Generator
+) -> tuple[float, int]:
     """Find η0 by trials: by powers of ten, then between them.
 
     Parameters
     ----------
     make_trainer : function
         Returns a trainer that begins anew, at the given rate.
-    max_epochs : int
-        Of the fit. All trials together cost about a tenth of it, or an epoch if that is more.
     rng : Generator
         Which rows to visit.
+
+    Returns
+    -------
+    eta0 : float
+    trials : int
+        How many it took. All together cost about a tenth of the fit, or an epoch if that is more.
     """
     first = make_trainer(1.0)
+    plan, judged = first.plan, first.judged
     n = first.problem.y.size
     mean_sqnorm = float(first.problem.sqnorm.mean(dtype=np.float64))
     if mean_sqnorm == 0.0:
-        return 1.0
-    steps = int(np.clip(n * max_epochs / 60, min(n, _FEWEST), n))
-    passes = min(max_epochs, -(-_FEWEST // n))
-    order = np.concatenate([rng.permutation(n)[:steps] for _ in range(passes)])
-    parts = np.array_split(order, max(_PARTS, passes))
-    judged = order[-max(50, _SCORES // first.slots.size) :][:2000]
-    codes = np.argsort(first.slots)[first.problem.y[judged]]
-    decay = first.plan.decay ** (max_epochs / len(parts))
+        return 1.0, 0
+    fit = n * plan.epochs
+    steps = int(np.clip(fit * _SHARE, min(fit, _FEWEST), n * max(1, -(-_FEWEST // n))))
+    order = np.concatenate([rng.permutation(n) for _ in range(-(-steps // n))])[:steps]
+    parts = np.array_split(order, min(_PARTS, steps))
     tried: dict[float, float] = {}
-
-    weight = first.problem.weight[judged].astype(np.float64)
-    weight /= max(weight.sum(), 1e-30)
+    grows = plan.solver == "implicit" and plan.decay is None
+    growth = _GROWTH * np.log10(fit / steps) if grows else 0.0
+    largest = _LARGEST_IMPLICIT - growth if grows else _LARGEST
 
     def loss_of(trainer: Trainer) -> float:
-        loss = weight @ losses(trainer.weights(), trainer.problem.X[judged], codes)
-        return float(loss + trainer.ridge())
+        each = losses(trainer.weights(), judged.X, judged.codes)
+        return float(judged.weight @ each + trainer.ridge())
 
     # A trial that is far above where it began has run away; how far means nothing.
     runaway = 2.0 * loss_of(first) + 1.0
@@ -63,7 +69,8 @@ def choose_rate(
             eta0 = 10.0**exponent / mean_sqnorm
             with make_trainer(eta0) as trainer, np.errstate(all="ignore"):
                 for k, part in enumerate(parts):
-                    running = trainer.visit(part, eta0 * decay**k) / part.size
+                    rate = rate_at(trainer.plan, plan.epochs * (k + 0.5) / len(parts))
+                    running = trainer.visit(part, rate) / part.size
                     if not running <= runaway and not loss_of(trainer) <= runaway:
                         break
                 loss = loss_of(trainer)
@@ -73,15 +80,17 @@ def choose_rate(
     best = 1.0
     for direction in (1.0, -1.0):
         start = best
-        while _SMALLEST <= best + direction <= _LARGEST:
+        while _SMALLEST < best < largest or best == start:
+            next_one = min(best + direction, largest)
             too_fast = direction < 0 and np.isinf(cost(best))
-            if not (too_fast or cost(best + direction) < cost(best)):
+            if not (too_fast or cost(next_one) < cost(best)):
                 break
-            best += direction
+            best = next_one
         if best != start:
             break
-    best = min((best - 0.5, best, best + 0.5), key=cost)
+    best = min((best - 0.5, best, min(best + 0.5, largest)), key=cost)
     # So near to rates at which trials run away the fit may have less luck than its trial.
-    if np.isinf(cost(best + 0.5)) and cost(best - 0.5) < 2.0 * cost(best):
+    explicit = plan.solver != "implicit"
+    if explicit and np.isinf(cost(best + 0.5)) and cost(best - 0.5) < 2.0 * cost(best):
         best -= 0.5
-    return float(10.0**best / mean_sqnorm)
+    return float(10.0 ** (best + growth) / mean_sqnorm), len(tried)

@@ -20,11 +20,14 @@ class Sampler(Protocol):
     def per_step(self) -> int:
         """How many classes are drawn for an example."""
 
-    def draw(self, y: Array, rng: np.random.Generator) -> Blocks | Slots:
-        """Draw for examples of these slots."""
+    def draw(self, rows: Array, y: Array, rng: np.random.Generator) -> Blocks | Slots:
+        """Draw for these rows, whose classes are in these slots."""
 
-    def chances(self) -> Array:
-        """Return, for each slot, the chance to be drawn for an example of another class."""
+    def touched(self, y: Array, counts: Array) -> Array:
+        """Return, for each slot, the chance that a step on one of the rows changes its class.
+
+        `counts` are the examples of each class, by slot.
+        """
 
 
 def _float(array: Any, dtype: str) -> Array:
@@ -43,7 +46,7 @@ class UniformClasses(NamedTuple):
     def per_step(self) -> int:
         return self.m
 
-    def draw(self, y: Array, rng: np.random.Generator) -> Slots:
+    def draw(self, rows: Array, y: Array, rng: np.random.Generator) -> Slots:
         others = self.n_classes - 1
         chosen = rng.integers(others, size=(y.size, self.m), dtype=np.int32)
         if self.m > 1:
@@ -52,7 +55,11 @@ class UniformClasses(NamedTuple):
         weight = np.full(chosen.shape, np.log(others / self.m))
         return Slots(chosen, _float(weight, self.dtype))
 
+    def touched(self, y: Array, counts: Array) -> Array:
+        return _touched(counts, self.chances())
+
     def chances(self) -> Array:
+        """Return, for each slot, the chance to be drawn for an example of another class."""
         return np.full(self.slots, self.m / (self.n_classes - 1))
 
 
@@ -83,13 +90,17 @@ class FrequencyClasses(NamedTuple):
     def per_step(self) -> int:
         return self.m
 
-    def draw(self, y: Array, rng: np.random.Generator) -> Slots:
+    def draw(self, rows: Array, y: Array, rng: np.random.Generator) -> Slots:
         chosen = _draw_from(self.probability, (y.size, self.m), rng)
         weight = -np.log(self.chances()[chosen])
         _drop_repeats(chosen)
         return Slots(chosen, _float(weight, self.dtype))
 
+    def touched(self, y: Array, counts: Array) -> Array:
+        return _touched(counts, self.chances())
+
     def chances(self) -> Array:
+        """Return, for each slot, the chance to be drawn for an example of another class."""
         return _inclusion(self.probability, self.m)
 
 
@@ -104,14 +115,18 @@ class UniformBlocks(NamedTuple):
     def per_step(self) -> int:
         return self.m * LANES
 
-    def draw(self, y: Array, rng: np.random.Generator) -> Blocks:
+    def draw(self, rows: Array, y: Array, rng: np.random.Generator) -> Blocks:
         chosen = rng.integers(self.blocks, size=(y.size, self.m), dtype=np.int32)
         if self.m > 1:
             _make_distinct(chosen, self.blocks, rng)
         weight = np.full(chosen.shape, np.log(self.blocks / self.m))
         return Blocks(chosen, _float(weight, self.dtype))
 
+    def touched(self, y: Array, counts: Array) -> Array:
+        return _touched(counts, self.chances())
+
     def chances(self) -> Array:
+        """Return, for each slot, the chance to be drawn for an example of another class."""
         return np.full(self.blocks * LANES, self.m / self.blocks)
 
 
@@ -126,13 +141,17 @@ class FrequencyBlocks(NamedTuple):
     def per_step(self) -> int:
         return self.m * LANES
 
-    def draw(self, y: Array, rng: np.random.Generator) -> Blocks:
+    def draw(self, rows: Array, y: Array, rng: np.random.Generator) -> Blocks:
         chosen = _draw_from(self.probability, (y.size, self.m), rng)
         weight = -np.log(_inclusion(self.probability, self.m)[chosen])
         _drop_repeats(chosen)
         return Blocks(chosen, _float(weight, self.dtype))
 
+    def touched(self, y: Array, counts: Array) -> Array:
+        return _touched(counts, self.chances())
+
     def chances(self) -> Array:
+        """Return, for each slot, the chance to be drawn for an example of another class."""
         return np.repeat(_inclusion(self.probability, self.m), LANES)
 
 
@@ -146,12 +165,23 @@ class AllBlocks(NamedTuple):
     def per_step(self) -> int:
         return self.blocks * LANES
 
-    def draw(self, y: Array, rng: np.random.Generator) -> Blocks:
+    def draw(self, rows: Array, y: Array, rng: np.random.Generator) -> Blocks:
         chosen = np.arange(self.blocks, dtype=np.int32)[None]
         return Blocks(chosen, np.zeros(chosen.shape, self.dtype))
 
+    def touched(self, y: Array, counts: Array) -> Array:
+        return _touched(counts, self.chances())
+
     def chances(self) -> Array:
+        """Return, for each slot, the chance to be drawn for an example of another class."""
         return np.ones(self.blocks * LANES)
+
+
+def _touched(counts: Array, chances: Array) -> Array:
+    """Return the chance that a class is drawn or is y, where all rows draw alike."""
+    share = np.zeros(chances.size)
+    share[: counts.size] = counts / counts.sum()
+    return np.asarray(share + (1.0 - share) * chances)
 
 
 def _inclusion(probability: Array, m: int) -> Array:

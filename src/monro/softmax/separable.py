@@ -25,7 +25,7 @@ class SeparableImplicit(NamedTuple):
     """The step on Raman et al.'s double sum."""
 
     tolerance: float
-    normaliser_rate: float  # r
+    stiffness: float  # κ = 1/r
 
     def seen(self, p, rho, bias):  # type: ignore[no-untyped-def]
         return rho * p + bias
@@ -33,19 +33,23 @@ class SeparableImplicit(NamedTuple):
     def step(self, eta, z, s, q_y, y, u, scratch):  # type: ignore[no-untyped-def]
         zero = z.dtype.type(0.0)
         one = z.dtype.type(1.0)
-        r = self.normaliser_rate
+        stiffness = self.stiffness
         old = u
         loss = fast_log(one + prepare(eta, s, z, scratch))
         own = fast_log(eta * q_y) + eta * q_y + s
         # Only y pulls v down: by r η at most, and not below its own score.
-        low = max(old - r * eta, min(old, s))
+        if stiffness > zero:
+            low = max(old - eta / stiffness, min(old, s))
+        else:
+            low = s
+            u = s + loss
         change = zero
         for _ in range(_MOST_ROUNDS):
             g, slope = steps(z, u - s, scratch)
             w = fast_omega(own - u)
             B = w / q_y
-            excess = old - u + r * (g + B - eta)
-            new = max(low, u + excess / (one + r * (slope + B / (one + w))))
+            excess = stiffness * (old - u) + (g + B - eta)
+            new = max(low, u + excess / (stiffness + slope + B / (one + w)))
             change = new - u
             u = new
             if abs(change) <= self.tolerance:

@@ -8,8 +8,10 @@ from monro.rows import Array
 from monro.softmax.exact import Exact
 from monro.softmax.implicit import Implicit
 from monro.softmax.importance import SampledSoftmax
-from monro.softmax.layout import LANES
+from monro.softmax.layout import LANES, n_blocks
+from monro.softmax.mixture import make_mixture
 from monro.softmax.nce import NoiseContrastive
+from monro.softmax.neighbours import make_neighbours
 from monro.softmax.ove import OneVsEach
 from monro.softmax.samplers import (
     AllBlocks,
@@ -35,6 +37,7 @@ class Traits(NamedTuple):
     examples: int = 1  # a step
     classes: int | None = LANES  # a step; None: all of them, always
     sampling: str = "block"
+    few: int = 0  # classes up to which all of them are used at every step
     shares: bool = False  # the examples of a step share the classes drawn
     bounded: bool = False  # takes delta and radius
     streams: bool = True  # has partial_fit
@@ -46,7 +49,7 @@ _BOTH = ("difference", "raman")
 # Where the authors' experiments drew classes singly, so do the papers' own settings: give
 # sampling="uniform" and classes_per_step. The defaults are what we found best.
 SOLVERS = {
-    "implicit": Traits(_BOTH, sampling="frequency"),
+    "implicit": Traits(_BOTH, classes=5 * LANES, sampling="neighbour", few=256),
     "umax": Traits(_BOTH, sampling="frequency", bounded=True),
     "vanilla": Traits(_BOTH, sampling="frequency"),
     "ove": Traits(examples=100, classes=5, sampling="uniform"),
@@ -67,27 +70,49 @@ class Plan(NamedTuple):
     examples: int  # a step
     classes: int  # a step
     eta0: float
-    decay: float  # of the rate, an epoch
+    epochs: int  # over which the rate falls to 0, unless it has a decay
+    decay: float | None  # of the rate, an epoch
     delta: float
     radius: float | None
     alpha: float
     damping: float  # of the intercepts' rate; 0 without intercepts
-    normaliser_rate: float
+    stiffness: float  # of the separable normaliser, κ; 0: always exact
     dtype: str
 
 
-def make_sampler(plan: Plan, counts: Array, blocks: int) -> Sampler:
-    """Return the sampler of a plan; `counts` are the examples of each class, by slot."""
+def rate_at(plan: Plan, t: float, before: int = 0) -> float:
+    """Return the rate after t epochs, `before` of which were taken by an earlier fit.
+
+    Unless it has a decay it falls to 0 with the square of the time that is left.
+    """
+    if plan.decay is not None:
+        return plan.eta0 * plan.decay ** int(t)
+    return plan.eta0 * max(0.0, 1.0 - t / (before + plan.epochs)) ** 2
+
+
+def make_sampler(plan: Plan, X: Any, y: Array, counts: Array, rng: np.random.Generator) -> Sampler:
+    """Return the sampler of a plan for rows X of the classes y.
+
+    `counts` are the examples of each class, by slot: of these rows, and maybe of earlier ones.
+    """
     dtype = plan.dtype
     n_classes = counts.size
+    blocks = n_blocks(n_classes)
     in_blocks = plan.classes % LANES == 0 and plan.sampling != "uniform"
-    if SOLVERS[plan.solver].classes is None:
+    if plan.sampling == "all":
         return AllBlocks(blocks, dtype)
     if plan.sampling == "uniform":
         return UniformClasses(n_classes, min(plan.classes, n_classes - 1), blocks * LANES, dtype)
     m = min(plan.classes // LANES, blocks)
     if plan.sampling == "block":
         return UniformBlocks(blocks, m, dtype)
+    if plan.sampling == "neighbour":
+        # A fifth of the blocks are always there; of the others half come from each proposal.
+        head = m // 5
+        a = (m - head) // 2
+        neighbours = make_neighbours(X, y // LANES, blocks, rng)
+        probability = block_frequencies(counts)
+        return make_mixture(neighbours, probability, head, a, m - head - a, dtype)
     if in_blocks:
         return FrequencyBlocks(block_frequencies(counts), m, dtype)
     padded = np.zeros(blocks * LANES)
@@ -96,14 +121,14 @@ def make_sampler(plan: Plan, counts: Array, blocks: int) -> Sampler:
     return FrequencyClasses(padded, plan.classes, dtype)
 
 
-def make_rule(plan: Plan, sampler: Sampler, epoch: int, longest: float) -> Any:
+def make_rule(plan: Plan, sampler: Any, epoch: int, longest: float) -> Any:
     """Return the rule of a plan for an epoch, counted from 0; `longest` is the longest row."""
     number = np.dtype(plan.dtype).type
     tolerance = number(3e-3 if plan.dtype == "float32" else 1e-6)
     separable = plan.formulation == "raman"
     match plan.solver:
         case "implicit" if separable:
-            return SeparableImplicit(tolerance, number(plan.normaliser_rate))
+            return SeparableImplicit(tolerance, number(plan.stiffness))
         case "implicit":
             return Implicit(tolerance)
         case "umax":
@@ -128,7 +153,7 @@ def make_rule(plan: Plan, sampler: Sampler, epoch: int, longest: float) -> Any:
     raise ValueError(plan.solver)
 
 
-def _largest_u(plan: Plan, sampler: Sampler, longest: float) -> float:
+def _largest_u(plan: Plan, sampler: Any, longest: float) -> float:
     """Return B_u: ``log(1 + (K - 1) e^{2 B_x B_W})`` (Lemma 2)."""
     if plan.radius is None:
         return float(np.finfo(plan.dtype).max)

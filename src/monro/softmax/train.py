@@ -15,11 +15,16 @@ from monro.rows import Array, Rows, as_rows, sqnorm
 from monro.softmax.evaluate import Weights
 from monro.softmax.layout import LANES, class_major, view_of
 from monro.softmax.minibatch import make_batches, ridge_of_batches, take_step
-from monro.softmax.solvers import SOLVERS, Plan, make_bounds, make_rule, make_sampler
+from monro.softmax.samplers import Sampler
+from monro.softmax.solvers import SOLVERS, Plan, make_bounds, make_rule, rate_at
 from monro.softmax.state import State
-from monro.softmax.sweep import Examples, Scratch, Settings, new_scratch, sweep
+from monro.softmax.stretch import Judged, best_multiple, stretch_bias, stretched_local
+from monro.softmax.sweep import Examples, Scratch, Settings, new_scratch, own_scores, sweep
 
 _CHUNK = 1 << 16  # examples to draw for at a time
+_FALLS = 50  # times in a fit that the rate falls, at least
+_STRETCH_EVERY = 0.04  # of a fit, in its second half, are the weights stretched
+_WORTH_STRETCHING = 1.02
 # Weights of so many bytes stay in a core's own cache: threads are then better off with copies.
 _SMALL = 1 << 22
 _OFTEN = 12.0  # how often each of these is to be written between two merges, at least
@@ -106,6 +111,8 @@ class Trainer:
         plan: Plan,
         state: State,
         slots: Array,
+        sampler: Sampler,
+        judged: Judged,
         *,
         shuffle: bool,
         rng: np.random.Generator,
@@ -116,19 +123,19 @@ class Trainer:
         self.plan = plan
         self.state = state
         self.slots = slots
+        self.sampler = sampler
+        self.judged = judged
         self.shuffle = shuffle
         self.rng = rng
         self.n_jobs = n_jobs
         self.schedule_start = schedule_start  # epochs taken before this fit
         self.epochs = 0
         self.seconds = 0.0
-        self.sampler = make_sampler(plan, problem.counts, state.bias.size // LANES)
         self._pool = ThreadPoolExecutor(n_jobs) if n_jobs > 1 else None
-        n = problem.y.size
-        share = np.zeros(state.bias.size)
-        share[: problem.counts.size] = problem.counts / n
-        touched = share + (1.0 - share) * self.sampler.chances()
-        self._ridge = (plan.alpha / np.maximum(touched, 1e-30)).astype(plan.dtype)
+        self._ridge = np.zeros(state.bias.size, plan.dtype)
+        if plan.alpha > 0.0:
+            touched = sampler.touched(problem.y, problem.counts)
+            self._ridge[:] = plan.alpha / np.maximum(touched, 1e-30)
         self._scratches = [
             new_scratch(plan.examples, self.sampler.per_step, plan.dtype) for _ in range(n_jobs)
         ]
@@ -159,11 +166,43 @@ class Trainer:
         begin = time.perf_counter()
         n = self.problem.y.size
         order = visiting_order(n, self.rng) if self.shuffle else np.arange(n)
-        rate = self.plan.eta0 * self.plan.decay ** (self.schedule_start + self.epochs)
-        loss = self.visit(order, rate, report) / n
+        start = self.schedule_start
+        rate = rate_at(self.plan, start + self.epochs, start)
+        loss = 0.0
+        for a, b in pairwise(self._borders(n)):
+            middle = self.epochs + 0.5 * (a + min(b, n)) / n
+            rate_now = rate_at(self.plan, start + middle, start)
+            loss += self.visit(order[a:b], rate_now, report)
         self.epochs += 1
+        self._stretch()
         self.seconds += time.perf_counter() - begin
-        return {"epoch": self.epochs, "seconds": self.seconds, "loss": loss, "rate": rate}
+        return {"epoch": self.epochs, "seconds": self.seconds, "loss": loss / n, "rate": rate}
+
+    def _borders(self, n: int) -> list[int]:
+        """Return where in an epoch the rate falls."""
+        steps = -(-n // self.plan.examples)
+        falls = 1 if self.plan.decay is not None else -(-_FALLS // self.plan.epochs)
+        parts = min(steps, max(-(-n // _CHUNK), falls))
+        return [self.plan.examples * (steps * k // parts) for k in range(parts + 1)]
+
+    def _stretch(self) -> None:
+        """Now and then let the weights be the best multiple of themselves."""
+        epochs = self.plan.epochs
+        plain = self.plan.solver != "implicit" or self.plan.decay is not None
+        every = max(1, round(_STRETCH_EVERY * epochs))
+        if plain or 2 * self.epochs < epochs or (epochs - self.epochs) % every:
+            return
+        c = best_multiple(self.weights(), self.judged, self.ridge())
+        if c < _WORTH_STRETCHING:
+            return
+        state = self.state
+        own = np.zeros_like(state.u)
+        if self.plan.formulation == "raman":
+            own_scores(self._examples(state), state, own)
+        state.u[:] = stretched_local(state.u, own, c)
+        stretch_bias(state.bias, c)
+        state.scale[:] *= c
+        multiply_out(state)
 
     def visit(self, order: Array, rate: float, report: Report = lambda rows: None) -> float:
         """Step on the examples of `order` at a rate; return the sum of the rule's loss."""
@@ -172,19 +211,18 @@ class Trainer:
         eta = number(rate / plan.examples)
         bounds = make_bounds(plan, self._sqnorms())
         settings = Settings(eta, number(plan.damping), self._ridge, bounds)
-        longest = float(np.sqrt(problem.sqnorm.max()))
-        rule = make_rule(plan, self.sampler, self.schedule_start + self.epochs, longest)
+        epoch = self.schedule_start + self.epochs
+        rule = make_rule(plan, self.sampler, epoch, self._longest)
         shared = plan.examples if SOLVERS[plan.solver].shares else 1
-        everything = SOLVERS[plan.solver].classes is None
+        everything = plan.sampling == "all"
         states, size = self._states_of_threads(order.size)
 
         def work(part: Array, seed: int, state: State, scratch: Scratch) -> float:
-            drawn = self.sampler.draw(problem.y[part[::shared]], np.random.default_rng(seed))
-            examples = Examples(
-                view_of(problem.X, state.W), problem.y, problem.weight, problem.sqnorm
+            drawn = self.sampler.draw(
+                part[::shared], problem.y[part[::shared]], np.random.default_rng(seed)
             )
             row = part.size if everything else shared
-            return sweep(rule, examples, part, drawn, row, settings, state, scratch)
+            return sweep(rule, self._examples(state), part, drawn, row, settings, state, scratch)
 
         run = map if self._pool is None else self._pool.map
         total = 0.0
@@ -197,6 +235,10 @@ class Trainer:
                 self._merge(states)
             report(part.size)
         return float(total)
+
+    def _examples(self, state: State) -> Examples:
+        X, y, weight, sqnorm, _ = self.problem
+        return Examples(view_of(X, state.W), y, weight, sqnorm)
 
     def _states_of_threads(self, n: int) -> tuple[list[State], int]:
         """Return a state for each thread, and how many examples to visit before they are merged.
@@ -244,6 +286,10 @@ class Trainer:
         merge(self.state.bias, [state.bias for state in states])
 
     @cached_property
+    def _longest(self) -> float:
+        return float(np.sqrt(self.problem.sqnorm.max()))
+
+    @cached_property
     def _copies(self) -> tuple[Array, Array]:
         """Weights and intercepts for each thread."""
         W, bias = self.state[:2]
@@ -282,6 +328,9 @@ class Trainer:
 
 class BatchTrainer(Trainer):
     """Takes implicit steps on mini-batches that stay the same (paper 000, appendix F.3)."""
+
+    def _borders(self, n: int) -> list[int]:
+        return [0, n]
 
     def visit(self, order: Array, rate: float, report: Report = lambda rows: None) -> float:
         """Step on the batches of `order`; return the sum of the examples' local variables."""

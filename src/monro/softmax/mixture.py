@@ -16,10 +16,10 @@ from monro.rows import Array
 from monro.softmax.layout import LANES
 from monro.softmax.neighbours import (
     Neighbours,
-    block_at,
     find,
     mean_attention,
     pick_cell,
+    place_of,
     share_before,
     share_of,
 )
@@ -82,24 +82,32 @@ def draw_mixture(
     """Draw blocks for rows; the first point of each picks its cell, the others its blocks."""
     table = mixture.neighbours
     head, a, b = mixture.head, mixture.a, mixture.b
+    blocks = mixture.cumulative.size
     for k in range(rows.size):
         for d in range(head):
             chosen[k, d] = d
             log_weight[k, d] = 0.0
         cell = pick_cell(table, rows[k], points[k, 0]) if a > 0 else -1
-        in_head = share_before(table, cell, find(table, cell, head)) if cell >= 0 else 1.0
+        begin = find(table, cell, head) if cell >= 0 else 0
+        in_head = share_before(table, cell, begin) if cell >= 0 else 1.0
         rest = 1.0 - in_head
         known = rest > _LEAST
         by_frequency = float(b) if known else float(a + b)
         for d in range(a + b):
             point = points[k, 1 + d]
+            share = 0.0
             if d < a and known:
-                block = block_at(table, cell, in_head + point * rest)
+                last = table.first[cell + 1]
+                place = place_of(table.upto, begin, last, in_head + point * rest)
+                block = table.block[place]
+                share = float(table.upto[place]) - share_before(table, cell, place)
             else:
-                block = np.searchsorted(mixture.cumulative, point, side="right")
+                block = place_of(mixture.cumulative, 0, blocks, point)
+                if known:
+                    share = share_of(table, cell, block)
             expected = by_frequency * mixture.probability[block]
             if known:
-                expected += a * share_of(table, cell, block) / rest
+                expected += a * share / rest
             at = head + d
             chosen[k, at] = block
             log_weight[k, at] = 1.0 / expected

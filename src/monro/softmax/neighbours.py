@@ -67,17 +67,16 @@ def share_of(table: Neighbours, cell: int, block: int) -> float:
 
 
 @leaf
-def block_at(table: Neighbours, cell: int, point: float) -> int:
-    """Return the block where the shares, summed up, pass a point of [0, 1)."""
-    low = table.first[cell]
-    high = table.first[cell + 1] - 1
+def place_of(running: Array, low: int, high: int, point: float) -> int:
+    """Return the first place from low to high, without it, whose running sum is above a point."""
+    high -= 1
     while low < high:
         middle = (low + high) >> 1
-        if table.upto[middle] <= point:
+        if running[middle] <= point:
             low = middle + 1
         else:
             high = middle
-    return int(table.block[low])
+    return int(low)
 
 
 @leaf

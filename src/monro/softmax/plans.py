@@ -6,7 +6,7 @@ import numpy as np
 
 from monro import checks
 from monro.rows import Array
-from monro.softmax.layout import LANES
+from monro.softmax.layout import LANES, n_blocks
 from monro.softmax.solvers import SOLVERS, Plan, Traits
 
 FORMULATIONS = ("auto", "difference", "raman")
@@ -18,6 +18,7 @@ INITS = ("auto", "zero")
 _DAMPING = 0.03
 _DAMPING_IMPLICIT = 0.1
 _NORMALISER = 0.3
+_THOUSANDS = 4096  # classes up to which more of them are drawn
 _DECAY = 0.9  # of the rate, an epoch (paper 000, section 4.1)
 
 
@@ -150,9 +151,18 @@ def _sampling(estimator: Any, traits: Traits, examples: int, n_classes: int) -> 
             sampling = "uniform"  # few classes a step, asked for by number: drawn as in the paper
     if m is None:
         single = 1 if traits.formulations else traits.classes
-        usual = {"uniform": single, "block": LANES, "neighbour": 5 * LANES}
+        usual = {"uniform": single, "block": LANES, "neighbour": _usual_blocks(n_classes) * LANES}
         m = usual.get(sampling, min(LANES, traits.classes))
     return sampling, m
+
+
+def _usual_blocks(n_classes: int) -> int:
+    """Return how many blocks a step draws: a fifth of a few thousand classes, 5 blocks of more.
+
+    With so many classes most tell themselves apart by little-known features, which is where
+    neighbours' labels are worth more than further blocks.
+    """
+    return int(np.clip(n_blocks(n_classes) // 5, 5, 20)) if n_classes <= _THOUSANDS else 5
 
 
 def explain(estimator: Any, plan: Plan, n_classes: int, trials: int) -> str:

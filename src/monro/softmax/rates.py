@@ -16,11 +16,13 @@ from monro.softmax.solvers import rate_at
 from monro.softmax.train import Trainer
 
 _PARTS = 10  # steps in which the rate falls
-_SHARE = 1 / 60  # of the fit's steps that a trial takes
+_SHARE = 1 / 100  # of the fit's steps that a trial takes
 _FEWEST = 1000  # steps of a trial: fewer rows are visited again and again, as in the fit
 _SMALLEST, _LARGEST = -3.0, 4.0  # log10 of η0 ‖x‖²
-# Where classes can be told apart ever larger rates win; but growing is what stretching is for.
-_LARGEST_IMPLICIT = 2.0
+# Where classes can be told apart ever larger rates win; but growing is what stretching is for, which
+# works best with all classes at once.
+_LARGEST_EXACT = 2.0
+_LARGEST_SAMPLED = 3.0
 _GROWTH = 0.27  # power of the fit's length that the best rate of implicit steps grows with
 
 
@@ -55,7 +57,9 @@ def choose_rate(
     tried: dict[float, float] = {}
     grows = plan.solver == "implicit" and plan.decay is None
     growth = _GROWTH * np.log10(fit / steps) if grows else 0.0
-    largest = _LARGEST_IMPLICIT - growth if grows else _LARGEST
+    largest = _LARGEST
+    if grows:
+        largest = (_LARGEST_EXACT if plan.sampling == "all" else _LARGEST_SAMPLED) - growth
 
     def loss_of(trainer: Trainer) -> float:
         each = losses(trainer.weights(), judged.X, judged.codes)

@@ -49,7 +49,7 @@ _BOTH = ("difference", "raman")
 # Where the authors' experiments drew classes singly, so do the papers' own settings: give
 # sampling="uniform" and classes_per_step. The defaults are what we found best.
 SOLVERS = {
-    "implicit": Traits(_BOTH, classes=5 * LANES, sampling="neighbour", few=256),
+    "implicit": Traits(_BOTH, sampling="neighbour", few=256),
     "umax": Traits(_BOTH, sampling="frequency", bounded=True),
     "vanilla": Traits(_BOTH, sampling="frequency"),
     "ove": Traits(examples=100, classes=5, sampling="uniform"),

@@ -190,13 +190,15 @@ def shrink_block(first: int, y: int, view: View, settings: Settings, state: Stat
     """Do so for the sixteen classes of a block, without y, whose turn comes later."""
     one = state.scale.dtype.type(1.0)
     smallest = one
-    for k in range(first, first + LANES):
-        rho = one / (one + (settings.eta * settings.ridge[k] if k != y else one - one))
-        state.scale[k] *= rho
-        smallest = min(smallest, state.scale[k])
+    if settings.ridge[first] > 0.0:  # all classes have one, or none
+        for k in range(first, first + LANES):
+            rho = one / (one + (settings.eta * settings.ridge[k] if k != y else one - one))
+            state.scale[k] *= rho
     for k in range(first, first + LANES):
         if k != y:
             confine(settings.bounds, k, one / (one + settings.eta * settings.ridge[k]), state)
+    for k in range(first, first + LANES):
+        smallest = min(smallest, state.scale[k])
     if smallest < SMALLEST_SCALE:
         for k in range(first, first + LANES):
             keep_in_range(k, view, state)

@@ -25,6 +25,7 @@ _CHUNK = 1 << 16  # examples to draw for at a time
 _FALLS = 50  # times in a fit that the rate falls, at least
 _STRETCH_EVERY = 0.04  # of a fit, in its second half, are the weights stretched
 _WORTH_STRETCHING = 1.02
+_MOST_SCORES = 1 << 21  # to compute for it: with many thousands of classes it costs too much
 # Weights of so many bytes stay in a core's own cache: threads are then better off with copies.
 _SMALL = 1 << 22
 _OFTEN = 12.0  # how often each of these is to be written between two merges, at least
@@ -189,8 +190,9 @@ class Trainer:
         """Now and then let the weights be the best multiple of themselves."""
         epochs = self.plan.epochs
         plain = self.plan.solver != "implicit" or self.plan.decay is not None
+        costly = self.judged.codes.size * self.slots.size > _MOST_SCORES
         every = max(1, round(_STRETCH_EVERY * epochs))
-        if plain or 2 * self.epochs < epochs or (epochs - self.epochs) % every:
+        if plain or costly or 2 * self.epochs < epochs or (epochs - self.epochs) % every:
             return
         c = best_multiple(self.weights(), self.judged, self.ridge())
         if c < _WORTH_STRETCHING:

@@ -8,6 +8,7 @@ import pytest
 import monro
 from monro.data.read import read
 from tests.cli.helpers import failure, invoke, output
+from tests.data.helpers import data_folder
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +79,7 @@ def test_probabilities_of_all_classes(folder, model):
 def test_several_labels_need_a_word(tagged, tmp_path):
     complaint = failure("fit", tagged, tmp_path / "model", "--task", "softmax")
     assert "rows have several labels; give --first-label" in complaint
+    assert "or --soft-labels" in complaint
     assert not (tmp_path / "model").exists()
 
 
@@ -97,10 +99,92 @@ def test_classes_that_do_not_occur(tagged, tmp_path):
     assert np.isfinite(model.coef_).all()
 
 
+@pytest.mark.parametrize("declared", [[], ["--classes", "5"], ["--classes", "9"]])
+def test_soft_labels_take_all(tagged, tmp_path, declared):
+    arguments = ("--task", "softmax", "--soft-labels", "--set", "max_epochs=2", *declared)
+    result = invoke("fit", tagged, tmp_path / "model", *arguments)
+    assert result.exit_code == 0, result.output
+    assert "the lowest counts" not in result.stderr
+    model = monro.load(tmp_path / "model")
+    assert model.classes_.tolist() == list(range(int(declared[1]) if declared else 4))
+
+    data = read(tagged, all_labels=True)
+    Y, _ = data.indicator(model.classes_)
+    assert Y.sum() == data.X.shape[0] + data.several_labels
+    fitted = monro.SoftmaxClassifier(max_epochs=2, random_state=0, classes=model.classes_)
+    np.testing.assert_array_equal(model.coef_, fitted.fit(data.X, Y).coef_)
+
+    measured = json.loads(output("evaluate", tmp_path / "model", tagged, "--soft-labels", "--json"))
+    assert measured == {"rows": 60} | fitted.evaluate(data.X, Y)
+    text = output("evaluate", tmp_path / "model", tagged, "--soft-labels")
+    for name in ("precision at 1", "precision at 5", "ndcg at 3", "log loss"):
+        assert name in text
+    first = json.loads(output("evaluate", tmp_path / "model", tagged, "--json"))
+    assert first == {"rows": 60} | fitted.evaluate(data.X, data.y)
+
+
+def test_soft_labels_leave_out_rows_without_a_label(tmp_path):
+    (tmp_path / "data").write_text("4 3 3\n0,2 0:1\n 1:1\n2 2:1\n1,2 0:1 1:1\n")
+    arguments = ("--task", "softmax", "--soft-labels", "--set", "max_epochs=2")
+    result = invoke("fit", tmp_path / "data", tmp_path / "model", *arguments)
+    assert "1 rows without a label were left out" in result.stderr
+    data = read(tmp_path / "data", all_labels=True)
+    Y, classes = data.indicator()
+    assert classes.tolist() == [0, 1, 2]
+    assert Y.toarray().astype(int).tolist() == [[1, 0, 1], [0, 0, 1], [0, 1, 1]]
+    fitted = monro.SoftmaxClassifier(max_epochs=2, random_state=0).fit(data.X, Y)
+    np.testing.assert_array_equal(monro.load(tmp_path / "model").coef_, fitted.coef_)
+    measure = ("evaluate", tmp_path / "model", tmp_path / "data", "--soft-labels", "--json")
+    assert json.loads(output(*measure))["rows"] == 3
+
+
+def test_soft_labels_of_files_with_one_label_a_row(folder, model, tmp_path):
+    arguments = ("--task", "softmax", "--soft-labels", "--set", "max_epochs=20")
+    output("fit", folder / "three.train", tmp_path / "model", *arguments)
+    soft = monro.load(tmp_path / "model")
+    assert soft.classes_.tolist() == [5, 6, 7]
+    np.testing.assert_array_equal(soft.coef_, monro.load(model).coef_)
+
+
+def test_soft_labels_of_a_table_are_one_a_row(tmp_path):
+    table = tmp_path / "fruit.csv"
+    table.write_text("label,size,red\n" + "fig,1,0\nkiwi,2,0\nplum,1,1\n" * 5)
+    output("fit", table, tmp_path / "model", "--task", "softmax", "--soft-labels")
+    assert monro.load(tmp_path / "model").classes_.tolist() == ["fig", "kiwi", "plum"]
+    measure = ("evaluate", tmp_path / "model", table, "--soft-labels", "--json")
+    found = json.loads(output(*measure))
+    assert found["precision_at_1"] == pytest.approx(1.0)
+    assert found["precision_at_3"] == pytest.approx(1 / 3)
+
+
+def test_soft_labels_that_do_not_fit(folder, model, tagged, tmp_path):
+    fit = ("fit", tagged, tmp_path / "model", "--task", "softmax", "--soft-labels")
+    assert "give one of them" in failure(*fit, "--first-label")
+    assert "has the label 3, which is not among classes" in failure(*fit, "--classes", 3)
+    assert not (tmp_path / "model").exists()
+    (tmp_path / "data").write_text("5 1:1\n5,9 1:1\n")
+    complaint = failure("evaluate", model, tmp_path / "data", "--soft-labels")
+    assert "row 2 has the label 9, the model knows 5, 6, 7" in complaint
+    linear = ("evaluate", folder / "binary.monro", folder / "binary.test", "--soft-labels")
+    assert "--soft-labels needs a model of --task softmax" in failure(*linear)
+
+
+def test_soft_labels_of_bibtex(monkeypatch, tmp_path):
+    monkeypatch.setenv("MONRO_DATA", str(data_folder()))
+    arguments = ("--task", "softmax", "--soft-labels", "--classes", "159", "--quiet")
+    output("fit", "bibtex", tmp_path / "model", *arguments, "--set", "max_epochs=5")
+    measure = ("evaluate", tmp_path / "model", "bibtex/test", "--soft-labels", "--json")
+    found = json.loads(output(*measure))
+    assert found["rows"] == 2515
+    assert found["precision_at_1"] == found["ndcg_at_1"] > 0.5
+    assert found["precision_at_1"] > found["precision_at_3"] > found["precision_at_5"] > 0.2
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         (["--task", "binary", "--first-label"], "--task softmax"),
+        (["--task", "binary", "--soft-labels"], "--task softmax"),
         (["--task", "regression", "--classes", "3"], "--task softmax"),
         (["--task", "softmax", "--loss", "hinge"], "one loss"),
         (["--task", "softmax", "--solver", "asgd"], "solver='asgd': choose one of 'implicit'"),

@@ -265,7 +265,7 @@ def test_classes_are_a_row_of_labels(classes):
 def test_targets_of_the_wrong_kind():
     X, _ = make_data()
     assert "continuous" in message(ValueError, SoftmaxClassifier().fit, X, X[:, 0])
-    assert "1d" in message(ValueError, SoftmaxClassifier().fit, X, X[:, :2])
+    assert "a matrix of labels holds 1" in message(ValueError, SoftmaxClassifier().fit, X, X[:, :2])
     assert "y" in message(ValueError, SoftmaxClassifier().fit, X, None)
 
 

@@ -113,6 +113,9 @@ def fit(
     first_label: Annotated[
         bool, typer.Option("--first-label", help="Of a row's several labels take the lowest.")
     ] = False,
+    soft_labels: Annotated[
+        bool, typer.Option("--soft-labels", help="Of a row's n labels take all, with weight 1/n.")
+    ] = False,
     classes: Annotated[
         int | None,
         typer.Option(min=2, help="Labels are 0 … N-1, though not all may occur (softmax)."),
@@ -138,6 +141,7 @@ def fit(
         first_feature=first_feature,
         target=target,
         first_label=first_label,
+        soft_labels=soft_labels,
         n_classes=classes,
         as_json=json,
         quiet=quiet,
@@ -162,11 +166,19 @@ def predict(
 
 
 @app.command()
-def evaluate(model: Model, data: DataArgument, target: Target = None, json: Json = False) -> None:
+def evaluate(
+    model: Model,
+    data: DataArgument,
+    target: Target = None,
+    soft_labels: Annotated[
+        bool, typer.Option("--soft-labels", help="Take all labels of a row: P@k and nDCG@k.")
+    ] = False,
+    json: Json = False,
+) -> None:
     """Measure how well MODEL predicts the labels of DATA."""
     from monro.cli.models import evaluate as run
 
-    run(model, data, target=target, as_json=json)
+    run(model, data, target=target, soft_labels=soft_labels, as_json=json)
 
 
 @app.command(name="compile")

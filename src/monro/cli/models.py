@@ -153,12 +153,12 @@ def _check_output(out: Path, *inputs: str | Path) -> None:
 # -------------------------------------------------------------------------------------------- fit
 
 
-def _check_labels(data: Data, task: str, name: str, first_label: bool) -> None:
-    if task == "softmax" and data.several_labels and not first_label:
+def _check_labels(data: Data, task: str, name: str, decided: bool) -> None:
+    if task == "softmax" and data.several_labels and not decided:
         raise DataError(
             f"{data.several_labels:,} rows have several labels",
             name,
-            cure="give --first-label to take the lowest of each",
+            cure="give --first-label to take the lowest of each, or --soft-labels to take all",
         )
     if task != "regression" and data.y.dtype.kind == "f":  # type: ignore[union-attr]
         raise DataError(
@@ -187,13 +187,16 @@ def fit(
     first_feature: int | None,
     target: str | None,
     first_label: bool,
+    soft_labels: bool,
     n_classes: int | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
     """Fit and save; say what was done."""
-    if task != "softmax" and (first_label or n_classes is not None):
-        raise ValueError("--first-label and --classes are for --task softmax")
+    if task != "softmax" and (first_label or soft_labels or n_classes is not None):
+        raise ValueError("--first-label, --soft-labels and --classes are for --task softmax")
+    if first_label and soft_labels:
+        raise ValueError("--first-label and --soft-labels: give one of them")
     if task == "softmax" and "loss" in parameters:
         raise ValueError("--loss: --task softmax has one loss, the negative log-likelihood")
     if n_classes is not None:
@@ -212,9 +215,14 @@ def fit(
     begin = time.perf_counter()
     target = target or target_of(data_name)
     data = _read(
-        console, data_name, n_features=n_features, first_feature=first_feature, target=target
+        console,
+        data_name,
+        n_features=n_features,
+        first_feature=first_feature,
+        target=target,
+        all_labels=soft_labels,
     )
-    _check_labels(data, task, data_name, first_label)
+    _check_labels(data, task, data_name, first_label or soft_labels)
     seconds = time.perf_counter() - begin
     rows, width = data.X.shape
     _say(
@@ -226,8 +234,11 @@ def fit(
 
     begin = time.perf_counter()
     try:
+        y: Any = data.y
+        if soft_labels:
+            y, estimator.classes = data.indicator(estimator.classes)
         with announce_compilation(lambda: _say(console, _COMPILING)):
-            estimator.fit(data.X, data.y, checkpoint=checkpoint)
+            estimator.fit(data.X, y, checkpoint=checkpoint)
     except KeyboardInterrupt:
         kept = checkpoint is not None and checkpoint.exists()
         after = ": run the same command to go on" if kept else ", nothing is saved"
@@ -372,18 +383,25 @@ def predict(
 # --------------------------------------------------------------------------------------- evaluate
 
 
-def _classifier_metrics(estimator: Any, X: Any, y: Array, name: str) -> dict[str, float]:
-    classes = estimator.classes_
-    unknown = np.flatnonzero(~np.isin(y, classes))
+def _check_known(data: Data, classes: Array, name: str) -> None:
+    """Raise if a row has a label that is none of the model's."""
+    rows, labels = data.pairs or (np.arange(data.X.shape[0]), np.asarray(data.y))
+    unknown = np.flatnonzero(~np.isin(labels, classes))
     if unknown.size:
-        known = _text(classes.tolist())
+        row, label = rows[unknown[0]] + 1, labels[unknown[0]]
         raise DataError(
-            f"row {unknown[0] + 1} has the label {y[unknown[0]]}, the model knows {known}",
+            f"row {row} has the label {label}, the model knows {_text(classes.tolist())}",
             name,
             cure="leave out rows of other labels, or declare them all when you fit",
         )
+
+
+def _classifier_metrics(estimator: Any, data: Data, name: str) -> dict[str, float]:
+    X, y, classes = data.X, np.asarray(data.y), estimator.classes_
+    _check_known(data, classes, name)
     if hasattr(estimator, "evaluate"):
-        measures: dict[str, float] = estimator.evaluate(X, y)
+        targets = y if data.pairs is None else data.indicator(classes)[0]
+        measures: dict[str, float] = estimator.evaluate(X, targets)
         return measures
     predicted = estimator.predict(X)
     result = {"error": float(np.mean(predicted != y)), "accuracy": float(np.mean(predicted == y))}
@@ -405,7 +423,8 @@ def _classifier_metrics(estimator: Any, X: Any, y: Array, name: str) -> dict[str
     return {key: float(value) for key, value in result.items()}
 
 
-def _regressor_metrics(estimator: Any, X: Any, y: Array, name: str) -> dict[str, float]:
+def _regressor_metrics(estimator: Any, data: Data, name: str) -> dict[str, float]:
+    X, y = data.X, np.asarray(data.y)
     if y.dtype.kind not in "iuf":
         raise DataError("the labels are no numbers, the model predicts numbers", name)
     predicted = estimator.predict(X)
@@ -418,11 +437,16 @@ def _regressor_metrics(estimator: Any, X: Any, y: Array, name: str) -> dict[str,
     return result
 
 
-def evaluate(model: Path, data_name: str, *, target: str | None, as_json: bool) -> None:
+def evaluate(
+    model: Path, data_name: str, *, target: str | None, soft_labels: bool, as_json: bool
+) -> None:
     """Print metrics of the model on labelled data."""
     options = {"target": target} if target else {}
-    estimator, data = _load(model, patient_console(stderr=True), data_name, **options)
+    console = patient_console(stderr=True)
+    estimator, data = _load(model, console, data_name, all_labels=soft_labels, **options)
+    if soft_labels and not isinstance(estimator, SoftmaxClassifier):
+        raise ValueError(f"{model}: --soft-labels needs a model of --task softmax")
     assert data.y is not None
     measure = _classifier_metrics if hasattr(estimator, "classes_") else _regressor_metrics
-    result = {"rows": data.y.size} | measure(estimator, data.X, data.y, data_name)
+    result = {"rows": data.y.size} | measure(estimator, data, data_name)
     _print_result(f"{model} on {data_name}", result, as_json)

@@ -34,6 +34,45 @@ class Data(NamedTuple):
     format: str
     notes: tuple[str, ...] = ()  # what had to be decided, for the user to see
     several_labels: int = 0  # rows that had more than one
+    pairs: tuple[Array, Array] | None = None  # row and label, for all labels of each row
+
+    def indicator(self, classes: Any = None) -> tuple[Any, Array]:
+        r"""Return all labels of the rows, as `SoftmaxClassifier.fit` takes them.
+
+        Parameters
+        ----------
+        classes : array, optional
+            The labels of the columns, in order; by default those that occur.
+
+        Returns
+        -------
+        Y : CSR array of shape (n_rows, n_classes)
+            True where a row has the label.
+        classes : array of shape (n_classes,)
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile() as file:
+        ...     _ = file.write(b"3,17 1:0.5\n17 2:0.25\n"); file.flush()
+        ...     Y, classes = read(file.name, all_labels=True).indicator()
+        >>> Y.toarray().astype(int)
+        array([[1, 1],
+               [0, 1]])
+        >>> classes
+        array([ 3, 17])
+        """
+        if self.pairs is None:
+            raise ValueError("y: all labels are wanted; read the data with all_labels=True")
+        rows, labels = self.pairs
+        classes = np.unique(labels) if classes is None else np.asarray(classes)
+        unknown = np.flatnonzero(~np.isin(labels, classes))
+        if unknown.size:
+            row, label = rows[unknown[0]], labels[unknown[0]]
+            raise ValueError(f"y: row {row} has the label {label}, which is not among classes")
+        ones, columns = np.ones(rows.size, bool), np.searchsorted(classes, labels)
+        shape = self.X.shape[0], classes.size
+        return sp.csr_array((ones, (rows, columns)), shape=shape), classes
 
 
 def read(
@@ -44,6 +83,7 @@ def read(
     first_feature: int | None = None,
     target: str | None = None,
     labelled: bool = True,
+    all_labels: bool = False,
 ) -> Data:
     r"""Read a file: svmlight, extreme-classification text, CSV or Parquet, or a converted store.
 
@@ -62,6 +102,8 @@ def read(
         The column of labels in a table. By default the one named label, target, class or y.
     labelled : bool
         Whether rows must have labels.
+    all_labels : bool
+        Whether to keep all labels of a row, for `Data.indicator`.
 
     Returns
     -------
@@ -85,15 +127,19 @@ def read(
     if not is_stdin(path) and Path(path).is_dir():
         from monro.data.store import open_store
 
-        return open_store(path, layout, n_features)
-    if is_table(path):
+        data = open_store(path, layout, n_features)
+    elif is_table(path):
         from monro.data.tables import read_table
 
         if n_features is not None:
             raise DataError("a table's columns are its features", path, cure="give no number")
-        return read_table(path, layout, target, labelled)
-    source = open_rows(path, labelled)
-    return _read_rows(source, layout, n_features, first_feature, labelled)
+        data = read_table(path, layout, target, labelled)
+    else:
+        source = open_rows(path, labelled)
+        return _read_rows(source, layout, n_features, first_feature, labelled, all_labels)
+    if all_labels and data.y is not None:  # one a row
+        data = data._replace(pairs=(np.arange(data.y.size), data.y))
+    return data
 
 
 def is_table(path: str | Path) -> bool:
@@ -188,6 +234,7 @@ def _read_rows(
     n_features: int | None,
     first: int | None,
     labelled: bool,
+    all_labels: bool,
 ) -> Data:
     rows = gather(source.blocks)
     if rows.ends.size == 0:
@@ -216,8 +263,13 @@ def _read_rows(
         X, y = X[kept], y[kept]
         if kept.size == 0:
             raise DataError("no row has a label", source.name)
-    several = int((np.diff(rows.label_ends, prepend=0) > 1).sum())
-    if labelled and several:
+    counts = np.diff(rows.label_ends, prepend=0)
+    several = int((counts > 1).sum())
+    pairs = None
+    if all_labels:
+        kept_counts = counts[counts > 0] if labelled else counts
+        pairs = np.repeat(np.arange(kept_counts.size), kept_counts), as_integers(rows.labels)
+    elif labelled and several:
         notes.append(f"{several:,} rows have several labels: the lowest counts")
     return Data(
         X,
@@ -226,4 +278,5 @@ def _read_rows(
         source.format,
         tuple(notes),
         several,
+        pairs,
     )

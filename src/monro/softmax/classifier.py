@@ -15,6 +15,7 @@ from monro.rows import Array
 from monro.softmax import evaluate as evaluator
 from monro.softmax.base import Softmax
 from monro.softmax.evaluate import Weights
+from monro.softmax.labels import expand, is_indicator, name_columns, read_indicator
 from monro.softmax.plans import check_parameters
 from monro.softmax.solvers import SOLVERS
 from monro.softmax.storage import from_contents, to_contents
@@ -205,8 +206,10 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
         Parameters
         ----------
         X : array, CSR matrix or data frame of shape (n_rows, n_features)
-        y : array of shape (n_rows,)
-            Labels of at least two classes.
+        y : array of shape (n_rows,), or array or sparse matrix of shape (n_rows, n_labels)
+            Labels of at least two classes. In a matrix, 1 where a row has the label, else 0: a row
+            of n labels counts as n examples of weight 1/n, a row of none is left out. Its columns
+            are the labels 0, 1, 2, … or, in order, those of the parameter ``classes``.
         sample_weight : array of shape (n_rows,), optional
             A row of weight 2 counts as two; a row of weight 0 does not count.
         checkpoint : str or Path, optional
@@ -216,13 +219,24 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> from monro import SoftmaxClassifier
+        >>> X = [[0, 1], [1, 0], [1, 1]]
+        >>> Y = [[1, 0, 0], [0, 1, 1], [1, 1, 1]]  # of three labels the last row has all
+        >>> SoftmaxClassifier(random_state=0).fit(X, Y).predict([[0, 1]])
+        array([0])
         """
         check_parameters(self)
         goes_on = self.warm_start and hasattr(self, "_weights")
-        X, y = checks.data(self, X, y, reset=not goes_on)
-        checks.class_targets(y)
-        weight = checks.weights(sample_weight, X)
-        classes = np.unique(y) if self.classes is None else self._declared(y)
+        if is_indicator(y):
+            X, y, weight, classes = self._examples(X, y, sample_weight, not goes_on, self.classes)
+        else:
+            X, y = checks.data(self, X, y, reset=not goes_on)
+            checks.class_targets(y)
+            weight = checks.weights(sample_weight, X)
+            classes = np.unique(y) if self.classes is None else self._declared(y)
         if classes.size < 2:
             raise ValueError(
                 f"y holds one class only ({classes.tolist()[0]!r}): a classifier needs at least 2 "
@@ -244,6 +258,16 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
         declared, _ = checks.labels({"classes": self.classes, "y": y})
         return np.unique(declared)
 
+    def _examples(
+        self, X: Any, y: Any, sample_weight: Any, reset: bool, named: Any, known: Any = None
+    ) -> tuple[Any, Array, Array, Array]:
+        """Return rows, labels and weights of one label each, and the labels of the columns."""
+        X = checks.data(self, X, reset=reset)
+        Y = read_indicator(y, X.shape[0])
+        labels = name_columns(Y.shape[1], named, known)
+        rows, codes, share = expand(Y)
+        return X[rows], labels[codes], checks.weights(sample_weight, X)[rows] * share, labels
+
     @available_if(_streams)  # type: ignore[untyped-decorator]
     def partial_fit(
         self,
@@ -261,13 +285,15 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
         Parameters
         ----------
         X : array, CSR matrix or data frame of shape (n_rows, n_features)
-        y : array of shape (n_rows,)
+        y : array of shape (n_rows,), or array or sparse matrix of shape (n_rows, n_labels)
+            As in `fit`. Columns of a matrix are the labels of ``classes``, here or as a parameter;
+            else those the model knows, where they are not 0, 1, 2, …
         classes : array, optional
             Labels that will occur.
         sample_weight : array of shape (n_rows,), optional
         sample_id : array of int of shape (n_rows,), optional
             Who each row is. A row that comes again goes on with its own local variable, which
-            otherwise has to be estimated anew.
+            otherwise has to be estimated anew. Not with a matrix of labels.
 
         Returns
         -------
@@ -275,9 +301,16 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
         """
         check_parameters(self)
         first = not hasattr(self, "_weights")
-        X, y = checks.data(self, X, y, reset=first)
-        checks.class_targets(y)
-        weight = checks.weights(sample_weight, X)
+        if is_indicator(y):
+            if sample_id is not None:
+                raise ValueError("sample_id: with a matrix of labels a row is several examples")
+            columns = self.classes if classes is None else classes
+            known = None if first else self.classes_
+            X, y, weight, classes = self._examples(X, y, sample_weight, first, columns, known)
+        else:
+            X, y = checks.data(self, X, y, reset=first)
+            checks.class_targets(y)
+            weight = checks.weights(sample_weight, X)
         if isinstance(self.class_weight, str):
             raise ValueError(
                 "class_weight='balanced' needs all rows at once: for partial_fit give a dict"
@@ -387,8 +420,9 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
         Parameters
         ----------
         X : array, CSR matrix or data frame of shape (n_rows, n_features)
-        y : array of shape (n_rows,)
-            Labels; one the model does not know raises a ValueError.
+        y : array of shape (n_rows,), or array or sparse matrix of shape (n_rows, n_classes)
+            Labels; one the model does not know raises a ValueError. In a matrix, 1 where a row has
+            the label, else 0: the loss of a row is the mean over its labels.
         sample_weight : array of shape (n_rows,), optional
 
         Examples
@@ -404,10 +438,14 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
     def evaluate(self, X: Any, y: Any, sample_weight: Any = None) -> dict[str, float]:
         """Return log_loss, error, top_5_error and calibration_error, all exact.
 
+        For a matrix of labels: log_loss, and precision_at_k and ndcg_at_k for k = 1, 3, 5.
+
         Parameters
         ----------
         X : array, CSR matrix or data frame of shape (n_rows, n_features)
-        y : array of shape (n_rows,)
+        y : array of shape (n_rows,), or array or sparse matrix of shape (n_rows, n_classes)
+            Labels; or a matrix, 1 where a row has the label, else 0. Rows without a label are left
+            out.
         sample_weight : array of shape (n_rows,), optional
 
         Examples
@@ -419,10 +457,26 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
         ['calibration_error', 'error', 'log_loss', 'top_5_error']
         """
         weights = self._weights_checked()
+        if is_indicator(y):
+            return self._evaluate_labels(weights, X, y, sample_weight)
         X, y = checks.data(self, X, y, reset=False)
         codes = checks.codes(y, self.classes_, "the model does not know")
         weight = None if sample_weight is None else checks.weights(sample_weight, X)
         return evaluator.evaluate(weights, X, codes, weight, self._threads())
+
+    def _evaluate_labels(
+        self, weights: Weights, X: Any, y: Any, sample_weight: Any
+    ) -> dict[str, float]:
+        X = checks.data(self, X, reset=False)
+        Y = read_indicator(y, X.shape[0])
+        name_columns(Y.shape[1], self.classes_)  # one for each class
+        weight = checks.weights(sample_weight, X)
+        labelled = np.flatnonzero(np.diff(Y.indptr))
+        if labelled.size < X.shape[0]:
+            X, Y, weight = X[labelled], Y[labelled], weight[labelled]
+        if not weight.any():
+            raise ValueError("sample_weight: no row with a label has a weight above 0")
+        return evaluator.evaluate_labels(weights, X, Y, weight, self._threads())
 
     # ----------------------------------------------------------------------------------- the model
 

@@ -18,6 +18,7 @@ from monro.softmax.layout import LANES
 _CHUNK = 1 << 22  # scores at a time and thread: 32 MB
 _CLASSES = 1 << 12  # classes of a class-major matrix converted at a time
 _BINS = 15
+_DEPTHS = (1, 3, 5)  # k of precision and nDCG at k
 
 
 class Weights(NamedTuple):
@@ -166,3 +167,53 @@ def evaluate(
         "top_5_error": float(weight @ (better >= 5)),
         "calibration_error": float(np.abs(gaps).sum()),
     }
+
+
+def evaluate_labels(
+    weights: Weights, X: Any, Y: Any, sample_weight: Array, n_jobs: int = 1
+) -> dict[str, float]:
+    """Measure a softmax model on rows of several labels.
+
+    Parameters
+    ----------
+    weights : Weights
+        The model.
+    X : CSR matrix or array
+        Rows.
+    Y : CSR array of bool of shape (n_rows, n_classes)
+        The labels, one or more a row.
+    sample_weight : array of shape (n_rows,)
+        Weights of the rows in all means.
+    n_jobs : int
+        Threads.
+
+    Returns
+    -------
+    dict
+        ``log_loss``, the mean over a row's labels of ``-log p`` in nats; ``precision_at_k``, how
+        many of the k likeliest classes are labels of the row, divided by k; ``ndcg_at_k``, the sum
+        of ``1 / log2(1 + rank)`` over these, divided by the most it can be for the row.
+    """
+    depth = min(_DEPTHS[-1], weights.n_classes)
+    n_labels = np.diff(Y.indptr)
+
+    def reduce(S: Array, rows: slice) -> Array:
+        own, counts = Y[rows], n_labels[rows]
+        at = np.repeat(np.arange(counts.size), counts)
+        mean_score = np.bincount(at, S[at, own.indices]) / counts
+        hits = own[np.arange(counts.size)[:, None], top_k(S, depth)].toarray()
+        return np.column_stack([log_normaliser(S) - mean_score, hits])
+
+    measured = np.concatenate(list(chunked(weights, X, reduce, n_jobs)))
+    loss, hits = measured[:, 0], measured[:, 1:]
+    weight = sample_weight / sample_weight.sum()
+    gains = 1.0 / np.log2(1.0 + np.arange(1, _DEPTHS[-1] + 1))
+    most = np.cumsum(gains)
+    precision = {f"precision_at_{k}": float(weight @ hits[:, :k].sum(axis=1)) / k for k in _DEPTHS}
+    ndcg = {
+        f"ndcg_at_{k}": float(
+            weight @ (hits[:, :k] @ gains[: min(k, depth)] / most[np.minimum(k, n_labels) - 1])
+        )
+        for k in _DEPTHS
+    }
+    return {"log_loss": float(weight @ loss)} | precision | ndcg

@@ -38,9 +38,12 @@ def _rows() -> dict[str, Any]:
 
 def _softmax_jobs(every: bool) -> list[tuple[dict[str, Any], tuple[str, Any]]]:
     """Return settings of SoftmaxClassifier and rows: all that have kernels of their own."""
-    settings: list[dict[str, Any]] = [{"solver": "implicit"}]
+    settings: list[dict[str, Any]] = [
+        {"solver": "implicit"},
+        {"solver": "implicit", "sampling": "neighbour", "alpha": 0.1},
+    ]
     if every:
-        settings = [
+        settings += [
             {"solver": solver, "formulation": form, "sampling": sampling}
             for solver, traits in SOFTMAX.items()
             for form in traits.formulations or ("auto",)

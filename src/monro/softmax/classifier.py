@@ -53,19 +53,25 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
         How scores become probabilities.
     formulation : {"auto", "difference", "raman"}
         Which double sum "implicit", "umax" and "vanilla" work on: eq. 5 or eq. 8 of the paper.
+        "auto" is "raman" for "implicit" from a warm start, else "difference".
     init : {"auto", "zero"}
         "auto" begins at the log frequencies of the classes; "zero" at zero, as the paper does.
-    sampling : {"auto", "block", "uniform", "frequency"}
-        Which classes an example meets: a block of 16, single classes, or by their frequency.
-        "auto" is "frequency", and for the biased methods what they are known with.
+    sampling : {"auto", "block", "uniform", "frequency", "neighbour"}
+        Which classes an example meets: blocks of 16, all alike; single classes; blocks by their
+        frequency; by the labels of rows that share a feature, and by frequency. "auto" is for
+        "implicit" all of at most 256 classes, else "neighbour"; for the other unbiased solvers
+        "frequency"; for the biased methods what they are known with.
     examples_per_step, classes_per_step : int, optional
-        By default what suits the solver: 1 and 16; 100 and 5 for the biased methods.
+        By default what suits the solver: 1 and 16 (80 to 320 for "neighbour"); 100 and 5 for the
+        biased methods.
     alpha : float
         Strength of the ridge on the weights; intercepts are free.
     learning_rate : "auto" or float
         η0 of an example. "auto" finds it by short trials, in about a tenth of the fit's time.
     epoch_decay : float, optional
-        What the rate is multiplied by after each epoch; 0.9 by default.
+        What the rate is multiplied by after each epoch. By default the rate of "implicit" falls to
+        0 with the square of the epochs left, that of others by 0.9 an epoch (as it does with
+        early_stopping or tol, where the end is not known).
     max_epochs : int
         Passes over the data at most; iterations of "lbfgs".
     tol : float, optional
@@ -108,7 +114,8 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
     history_ : list of dict
         For each epoch: epoch, seconds, rate and loss, which is that of the classes drawn, before
         each step: cheap, and an underestimate. With verbose or tol also log_loss, exact over all
-        classes on at most 2,000 of the rows; with early_stopping validation_loss, exact.
+        classes on at most 2,000 of the rows; with early_stopping validation_loss, exact. The first
+        record also has chosen, a line that says what "auto" was taken for, and why.
     n_iter_ : int
         Epochs taken.
     learning_rate_ : float or None

@@ -1,0 +1,150 @@
+"""What "auto" chooses, and that it does well: few classes, many, sparse and dense rows."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from monro import SoftmaxClassifier
+from monro.softmax.layout import sparse_if_mostly_zero
+from monro.softmax.plans import make_plan
+from monro.softmax.solvers import rate_at
+from tests.softmax.data import Callback, assert_same_bits, make_data
+
+
+def next_words(n=20_000, previous=30, words=400, seed=0):
+    """Return one-hot rows, and classes with skewed frequencies that depend on the feature."""
+    rng = np.random.default_rng(seed)
+    feature = rng.integers(previous, size=n)
+    shares = rng.dirichlet(np.full(words, 0.02) + 2.0 / (1 + np.arange(words)), size=previous)
+    y = (rng.random(n)[:, None] > np.cumsum(shares, axis=1)[feature]).sum(axis=1)
+    y = np.minimum(y, words - 1)
+    X = sp.csr_matrix((np.ones(n), feature, np.arange(n + 1)), shape=(n, previous))
+    return X, y
+
+
+def counted(X, y):
+    """Return the log-loss of the frequencies, and that of the best model there is."""
+    counts = np.asarray((X.T @ np.eye(y.max() + 1)[y]))
+    joint = counts[counts > 0] / y.size
+    given = (counts / counts.sum(axis=1, keepdims=True))[counts > 0]
+    share = np.bincount(y)[np.bincount(y) > 0] / y.size
+    return -(share @ np.log(share)), -(joint @ np.log(given))
+
+
+@pytest.mark.parametrize("settings", [{}, {"formulation": "difference"}, {"init": "zero"}])
+def test_many_skewed_classes_are_learnt(settings):
+    X, y = next_words()
+    start, optimum = counted(X, y)
+    model = SoftmaxClassifier(random_state=0, max_epochs=20, **settings).fit(X, y)
+    assert model.plan_["sampling"] == "neighbour"
+    closed = (start - model.log_loss(X, y)) / (start - optimum)
+    assert closed > (0.97 if not settings else 0.9)
+
+
+def test_within_a_decade_the_rate_hardly_matters():
+    X, y = next_words()
+    start, optimum = counted(X, y)
+    chosen = SoftmaxClassifier(random_state=0, max_epochs=10).fit(X, y).learning_rate_
+    for factor in (1 / 3, 3):
+        model = SoftmaxClassifier(random_state=0, max_epochs=10, learning_rate=factor * chosen)
+        closed = (start - model.fit(X, y).log_loss(X, y)) / (start - optimum)
+        assert closed > 0.93
+
+
+def test_dense_rows_draw_by_clusters():
+    rng = np.random.default_rng(0)
+    centres = 3 * rng.standard_normal((300, 8))
+    y = rng.integers(300, size=6000)
+    X = centres[y] + 0.3 * rng.standard_normal((6000, 8))
+    model = SoftmaxClassifier(random_state=0, max_epochs=20).fit(X, y)
+    assert model.plan_["sampling"] == "neighbour"
+    assert model.score(X, y) > 0.9
+
+
+def test_the_ridge_has_its_share_with_neighbours_too():
+    """Classes are touched more or less often, and each must shrink alike on average."""
+    X, y = next_words(n=4000, previous=10, words=40)
+    alpha = 1e-3
+    settings = {"alpha": alpha, "random_state": 0, "dtype": "float64"}
+    best = SoftmaxClassifier(solver="lbfgs", max_epochs=500, **settings).fit(X, y)
+    model = SoftmaxClassifier(
+        sampling="neighbour", classes_per_step=32, max_epochs=100, **settings
+    ).fit(X, y)
+
+    def objective(m):
+        return m.log_loss(X, y) + alpha / 2 * (m.coef_**2).sum()
+
+    assert objective(model) < objective(best) + 0.01
+
+
+def test_batches_draw_by_their_own_neighbours():
+    X, y = next_words()
+    start, optimum = counted(X, y)
+    model = SoftmaxClassifier(random_state=0)
+    for _ in range(3):
+        for k in range(0, y.size, 2000):
+            model.partial_fit(X[k : k + 2000], y[k : k + 2000], classes=np.arange(400))
+    assert (start - model.log_loss(X, y)) / (start - optimum) > 0.7
+
+
+def test_a_fit_of_many_classes_resumes_with_the_same_bits(tmp_path):
+    X, y = next_words(n=3000)
+    path = tmp_path / "checkpoint"
+
+    class Stop(Callback):
+        def on_fit_task_end(self, estimator, context):
+            if len(estimator.history_) == 3:
+                raise InterruptedError
+
+    parameters = {"random_state": 0, "max_epochs": 6}
+    with pytest.raises(InterruptedError):
+        SoftmaxClassifier(**parameters).set_callbacks(Stop()).fit(X, y, checkpoint=path)
+    resumed = SoftmaxClassifier(**parameters).fit(X, y, checkpoint=path)
+    assert_same_bits(resumed, SoftmaxClassifier(**parameters).fit(X, y))
+
+
+def test_mostly_zero_rows_are_taken_as_sparse():
+    X, y = make_data(d=20)
+    X[:, 5:] = 0.0
+    assert sp.issparse(sparse_if_mostly_zero(X))
+    assert sparse_if_mostly_zero(X[:, :5]) is not None
+    assert not sp.issparse(sparse_if_mostly_zero(X[:, :5]))
+    dense = SoftmaxClassifier(random_state=0, max_epochs=5, learning_rate=1.0).fit(X, y)
+    sparse = SoftmaxClassifier(random_state=0, max_epochs=5, learning_rate=1.0)
+    assert_same_bits(dense, sparse.fit(sp.csr_matrix(X), y))
+    assert dense.predict(X).shape == y.shape
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "sampling", "classes"),
+    [(2, "all", 2), (256, "all", 256), (257, "neighbour", 80), (1623, "neighbour", 320),
+     (4096, "neighbour", 320), (4097, "neighbour", 80), (10**6, "neighbour", 80)],
+)  # fmt: skip
+def test_how_many_classes_a_step_meets(n_classes, sampling, classes):
+    plan = make_plan(SoftmaxClassifier(), n_classes, 1.0)
+    assert (plan.sampling, plan.classes) == (sampling, classes)
+
+
+def test_the_rate_at_a_time():
+    plan = make_plan(SoftmaxClassifier(learning_rate=2.0, max_epochs=10), 5, 1.0)
+    assert rate_at(plan, 0) == 2.0
+    assert rate_at(plan, 5) == 0.5
+    assert rate_at(plan, 10) == 0.0
+    assert rate_at(plan, 10, before=10) == 0.5  # half of a fit that is twice as long
+    paper = make_plan(SoftmaxClassifier(learning_rate=2.0, epoch_decay=0.5), 5, 1.0)
+    assert [rate_at(paper, t) for t in (0, 0.9, 1, 2.5)] == [2.0, 2.0, 1.0, 0.5]
+
+
+def test_who_may_stop_early_does_not_count_on_the_end():
+    X, y = make_data()
+    for settings in ({"early_stopping": True}, {"tol": 1e-4}):
+        model = SoftmaxClassifier(random_state=0, max_epochs=3, **settings).fit(X, y)
+        assert model.plan_["decay"] == 0.9
+
+
+def test_neighbours_are_for_solvers_that_weigh_what_they_draw():
+    X, y = make_data()
+    with pytest.raises(ValueError, match=r"sampling='neighbour' is for 'implicit', 'umax'"):
+        SoftmaxClassifier(solver="nce", sampling="neighbour").fit(X, y)
+    with pytest.raises(ValueError, match="give a multiple"):
+        SoftmaxClassifier(sampling="neighbour", classes_per_step=10).fit(X, y)

@@ -24,7 +24,7 @@ def next_words(n=20_000, previous=30, words=400, seed=0):
 
 def counted(X, y):
     """Return the log-loss of the frequencies, and that of the best model there is."""
-    counts = np.asarray((X.T @ np.eye(y.max() + 1)[y]))
+    counts = np.asarray(X.T @ np.eye(y.max() + 1)[y])
     joint = counts[counts > 0] / y.size
     given = (counts / counts.sum(axis=1, keepdims=True))[counts > 0]
     share = np.bincount(y)[np.bincount(y) > 0] / y.size

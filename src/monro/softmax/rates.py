@@ -19,8 +19,8 @@ _PARTS = 10  # steps in which the rate falls
 _SHARE = 1 / 100  # of the fit's steps that a trial takes
 _FEWEST = 1000  # steps of a trial: fewer rows are visited again and again, as in the fit
 _SMALLEST, _LARGEST = -3.0, 4.0  # log10 of η0 ‖x‖²
-# Where classes can be told apart ever larger rates win; but growing is what stretching is for, which
-# works best with all classes at once.
+# Where classes can be told apart ever larger rates win; but growing is what stretching is for,
+# which works best with all classes at once.
 _LARGEST_EXACT = 2.0
 _LARGEST_SAMPLED = 3.0
 _GROWTH = 0.27  # power of the fit's length that the best rate of implicit steps grows with

@@ -148,3 +148,12 @@ def test_neighbours_are_for_solvers_that_weigh_what_they_draw():
         SoftmaxClassifier(solver="nce", sampling="neighbour").fit(X, y)
     with pytest.raises(ValueError, match="give a multiple"):
         SoftmaxClassifier(sampling="neighbour", classes_per_step=10).fit(X, y)
+
+
+def test_a_warm_start_from_a_solver_without_a_rate_finds_one():
+    X, y = make_data()
+    model = SoftmaxClassifier(solver="lbfgs", warm_start=True, max_epochs=50).fit(X, y)
+    before = model.log_loss(X, y)
+    model.set_params(solver="implicit", max_epochs=5).fit(X, y)
+    assert model.learning_rate_ > 0
+    assert model.log_loss(X, y) < before + 0.02

@@ -162,17 +162,16 @@ class Softmax(Estimator):
         if saved is not None and saved.found:
             begun = saved.about("history")[0]["rate"]
             plan = plan._replace(eta0=begun / rate_at(plan._replace(eta0=1.0), taken, taken))
+        elif self.learning_rate == "auto" and earlier is not None and self.learning_rate_:
+            plan = plan._replace(eta0=self.learning_rate_)
         elif self.learning_rate == "auto":
-            if earlier is None:
-                # Who stops early may stop while the rate is still what it was; and stops at a
-                # better place the more slowly it came there.
-                tried = plan if held_out is None else plan._replace(decay=1.0)
-                trial = self._trial(problem, tried, state, slots, sampler, judged, rng)
-                rate, trials = choose_rate(trial, rng)
-                rate *= 1.0 if held_out is None else 10.0**-0.5
-            else:
-                rate = self.learning_rate_ or 1.0
-            plan = plan._replace(eta0=rate)
+            # Who stops early may stop while the rate is still what it was; and stops at a better
+            # place the more slowly it came there.
+            tried, slower = (plan, 1.0) if held_out is None else (plan._replace(decay=1.0), 10**0.5)
+            scratch = state if earlier is None else _new_state(plan, problem)
+            trial = self._trial(problem, tried, scratch, slots, sampler, judged, rng)
+            rate, trials = choose_rate(trial, rng)
+            plan = plan._replace(eta0=rate / slower)
         if earlier is None:
             _begin(self.init, plan, problem, state)
         self._note(plan)

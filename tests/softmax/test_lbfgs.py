@@ -11,7 +11,7 @@ from monro.softmax.lbfgs import fit_lbfgs
 from monro.softmax.solvers import Plan, make_sampler
 from monro.softmax.state import new_state
 from monro.softmax.stretch import some_rows
-from monro.softmax.train import Trainer, make_problem
+from monro.softmax.train import Task, Trainer, make_problem
 from tests.softmax.helpers import read
 
 
@@ -89,9 +89,8 @@ def train(X, y, plan, epochs):
     problem = make_problem(X, y, np.ones(y.size), K, plan.dtype)
     state = new_state(False, K, n_blocks(K), X.shape[1], y.size, plan.dtype)
     sampler = make_sampler(plan, problem.X, problem.y, problem.counts, rng)
-    judged = some_rows(X, y, np.ones(y.size), K)
-    slots = np.arange(K)
-    with Trainer(problem, plan, state, slots, sampler, judged, shuffle=True, rng=rng) as trainer:
+    task = Task(problem, plan, np.arange(K), sampler, some_rows(X, y, np.ones(y.size), K))
+    with Trainer(task, state, shuffle=True, rng=rng) as trainer:
         for _ in range(epochs):
             trainer.epoch()
         return read(trainer.state, K)

@@ -65,9 +65,9 @@ def test_stretched_local_variables_are_upper_bounds(z, own, c):
 def test_rows_to_judge_by_are_spread_and_few():
     X = np.arange(100_000.0)[:, None]
     judged = some_rows(X, np.arange(100_000), np.ones(100_000), 10_000)
-    assert judged.X.shape == (400, 1)
+    assert judged.X.shape == (200, 1)
     assert judged.weight.sum() == pytest.approx(1.0)
-    assert judged.share == 0.004
+    assert judged.share == 0.002
     np.testing.assert_array_equal(judged.X[:, 0], judged.codes)
     assert judged.codes[0] == 0
     assert judged.codes[-1] == 99_999

@@ -17,7 +17,6 @@ from monro.softmax.layout import class_major, is_sparse, n_blocks, sparse_if_mos
 from monro.softmax.lbfgs import fit_lbfgs
 from monro.softmax.plans import explain, make_plan, place_classes
 from monro.softmax.rates import choose_rate
-from monro.softmax.samplers import Sampler
 from monro.softmax.solvers import SOLVERS, Plan, make_sampler, rate_at
 from monro.softmax.start import local_variables, warm
 from monro.softmax.state import NOWHERE, State, new_state
@@ -31,8 +30,8 @@ from monro.softmax.stream import (
     recall,
     remember,
 )
-from monro.softmax.stretch import Judged, some_rows
-from monro.softmax.train import BatchTrainer, Problem, Trainer, make_problem
+from monro.softmax.stretch import some_rows
+from monro.softmax.train import BatchTrainer, Problem, Task, Trainer, make_problem
 from monro.storage import fingerprint
 
 # A loss this many times that of guessing is not learning: explicit steps are running away.
@@ -151,6 +150,7 @@ class Softmax(Estimator):
         sampler = make_sampler(plan, problem.X, problem.y, problem.counts, rng)
         judging_X, judging_y, judging_weight = (X, y, weight) if held_out is None else held_out
         judged = some_rows(judging_X, judging_y, judging_weight, n_classes)
+        task = Task(problem, plan, slots, sampler, judged)
         whose = fingerprint(X, y, weight) if self.warm_start else ""
         whose += f", {plan.solver}, {plan.formulation}"
         state = (
@@ -169,7 +169,7 @@ class Softmax(Estimator):
             # place the more slowly it came there.
             tried, slower = (plan, 1.0) if held_out is None else (plan._replace(decay=1.0), 10**0.5)
             scratch = state if earlier is None else _new_state(plan, problem)
-            trial = self._trial(problem, tried, scratch, slots, sampler, judged, rng)
+            trial = self._trial(task._replace(plan=tried), scratch, rng)
             rate, trials = choose_rate(trial, rng)
             plan = plan._replace(eta0=rate / slower)
         if earlier is None:
@@ -177,7 +177,7 @@ class Softmax(Estimator):
         self._note(plan)
         chosen = explain(self, plan, n_classes, trials)
 
-        with self._trainer(problem, plan, state, slots, sampler, judged, rng, taken) as trainer:
+        with self._trainer(task._replace(plan=plan), state, rng, taken) as trainer:
             evaluate, monitor = self._evaluation(trainer, held_out)
             run_epochs(
                 self,
@@ -202,23 +202,11 @@ class Softmax(Estimator):
         return self
 
     def _trainer(
-        self,
-        problem: Problem,
-        plan: Plan,
-        state: State,
-        slots: Array,
-        sampler: Sampler,
-        judged: Judged,
-        rng: np.random.Generator,
-        taken: int = 0,
+        self, task: Task, state: State, rng: np.random.Generator, taken: int = 0
     ) -> Trainer:
-        return _trainer_of(plan)(
-            problem,
-            plan,
+        return _trainer_of(task.plan)(
+            task,
             state,
-            slots,
-            sampler,
-            judged,
             shuffle=bool(self.shuffle),
             rng=rng,
             n_jobs=self._threads(),
@@ -226,23 +214,15 @@ class Softmax(Estimator):
         )
 
     def _trial(
-        self,
-        problem: Problem,
-        plan: Plan,
-        state: State,
-        slots: Array,
-        sampler: Sampler,
-        judged: Judged,
-        rng: np.random.Generator,
+        self, task: Task, state: State, rng: np.random.Generator
     ) -> Callable[[float], Trainer]:
         """Return what makes trainers that begin anew, on one state: new memory is slow at first."""
         seed = int(rng.integers(2**63))
 
         def begin_anew(eta0: float) -> Trainer:
-            trial = plan._replace(eta0=eta0)
-            _begin(self.init, trial, problem, state)
-            anew = np.random.default_rng(seed)
-            return self._trainer(problem, trial, state, slots, sampler, judged, anew)
+            trial = task._replace(plan=task.plan._replace(eta0=eta0))
+            _begin(self.init, trial.plan, task.problem, state)
+            return self._trainer(trial, state, np.random.default_rng(seed))
 
         return begin_anew
 
@@ -387,13 +367,11 @@ class Softmax(Estimator):
         seen, first = stream.rows
         rng = np.random.default_rng([self._seed(), taken, seen])
         sampler = make_sampler(plan, X, problem.y, problem.counts, rng)
-        judged = some_rows(X, y, weight, classes.size)
+        task = Task(problem, plan, slots, sampler, some_rows(X, y, weight, classes.size))
         if self.learning_rate == "auto":
             rate = getattr(self, "learning_rate_", None) if earlier is not None else None
             if rate is None:
-                scratch = _new_state(plan, problem)
-                trial = self._trial(problem, plan, scratch, slots, sampler, judged, rng)
-                rate, _ = choose_rate(trial, rng)
+                rate, _ = choose_rate(self._trial(task, _new_state(plan, problem), rng), rng)
             plan = plan._replace(eta0=rate)
         # Explicit steps may run away, and must not take the model along.
         lay_out = in_place if plan.solver == "implicit" else laid_out
@@ -406,7 +384,7 @@ class Softmax(Estimator):
         # Batches may be of any size, so the rate falls with the rows seen, not with the calls.
         slower = plan._replace(eta0=plan.eta0 * fallen / float(np.sqrt(1.0 + seen / first)))
         history = [] if earlier is None else self.history_
-        with self._trainer(problem, slower, state, slots, sampler, judged, rng, taken) as trainer:
+        with self._trainer(task._replace(plan=slower), state, rng, taken) as trainer:
             record = trainer.epoch() | {"epoch": len(history) + 1}
             self._check(trainer, y)(record)
             self._finish(trainer)

@@ -16,7 +16,7 @@ from monro.softmax.solvers import rate_at
 from monro.softmax.train import Trainer
 
 _PARTS = 10  # steps in which the rate falls
-_SHARE = 1 / 100  # of the fit's steps that a trial takes
+_SHARE = 1 / 150  # of the fit's steps that a trial takes
 _FEWEST = 1000  # steps of a trial: fewer rows are visited again and again, as in the fit
 _SMALLEST, _LARGEST = -3.0, 4.0  # log10 of η0 ‖x‖²
 # Where classes can be told apart ever larger rates win; but growing is what stretching is for,
@@ -94,7 +94,6 @@ def choose_rate(
             break
     best = min((best - 0.5, best, min(best + 0.5, largest)), key=cost)
     # So near to rates at which trials run away the fit may have less luck than its trial.
-    explicit = plan.solver != "implicit"
-    if explicit and np.isinf(cost(best + 0.5)) and cost(best - 0.5) < 2.0 * cost(best):
+    if plan.solver != "implicit" and np.isinf(cost(best + 0.5)):
         best -= 0.5
     return float(10.0 ** (best + growth) / mean_sqnorm), len(tried)

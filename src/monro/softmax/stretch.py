@@ -16,7 +16,7 @@ from monro.softmax.evaluate import Weights, scores
 from monro.softmax.state import NOWHERE
 
 _SCORES = 1 << 19  # to compute for a line search
-_FEWEST, _MOST = 400, 20_000  # rows
+_FEWEST, _MOST = 200, 20_000  # rows
 _FARTHEST = 4.0  # multiple at a time
 _DOUBT = 2.0  # standard errors
 

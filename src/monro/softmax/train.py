@@ -103,29 +103,32 @@ def merge(before: Array, copies: list[Array]) -> None:
         copy[:] = before
 
 
+class Task(NamedTuple):
+    """All that stays the same during a fit."""
+
+    problem: Problem
+    plan: Plan
+    slots: Array  # of each class
+    sampler: Sampler
+    judged: Judged
+
+
 class Trainer:
-    """Takes epochs on one problem. Use it in a ``with`` block, which ends the threads."""
+    """Takes epochs on one task. Use it in a ``with`` block, which ends the threads."""
 
     def __init__(
         self,
-        problem: Problem,
-        plan: Plan,
+        task: Task,
         state: State,
-        slots: Array,
-        sampler: Sampler,
-        judged: Judged,
         *,
         shuffle: bool,
         rng: np.random.Generator,
         n_jobs: int = 1,
         schedule_start: int = 0,
     ):
-        self.problem = problem
-        self.plan = plan
+        problem, plan, _, sampler, _ = task
+        self.problem, self.plan, self.slots, self.sampler, self.judged = task
         self.state = state
-        self.slots = slots
-        self.sampler = sampler
-        self.judged = judged
         self.shuffle = shuffle
         self.rng = rng
         self.n_jobs = n_jobs

@@ -17,7 +17,6 @@ NAMES = {
     "blocks": "softmax: what sixteen classes a step cost and bring, up to a million classes",
     "manyclasses": "softmax: time to equal train log-loss, beside scikit-learn and PyTorch",
     "nextword": "softmax: WikiText-2's next word, 33,278 classes: ablation, rates, variance",
-    "untuned": "softmax: the default on six sets, beside every solver tuned by hand",
     "readers": "reading svmlight text, beside scikit-learn's loader",
     "larger": "training on a store five times larger than the memory allowed",
     "coldstart": "seconds until --help, a first fit cold and warm, a second fit",

@@ -187,7 +187,7 @@ def _summary(results: list[dict[str, Any]]) -> str:
     base = {row["set"]: row["seconds"] for row in results if row["learner"] == "monro"}
     ratios: dict[str, list[float]] = {}
     for row in results:
-        if row["learner"] != "monro" and row["seconds"] and base[row["set"]]:
+        if "monro" not in row["learner"] and row["seconds"] and base[row["set"]]:
             kind = row["learner"].partition(", ")[0].replace("LogisticRegression", row["learner"])
             ratios.setdefault(kind, []).append(row["seconds"] / base[row["set"]])
     told = [

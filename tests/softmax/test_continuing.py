@@ -64,7 +64,7 @@ def test_the_plan_for_many_classes():
     model = SoftmaxClassifier(random_state=0, max_epochs=1, classes=range(1000)).fit(X, y)
 
     assert model.plan_["sampling"] == "neighbour"
-    assert model.plan_["classes"] == 80
+    assert model.plan_["classes"] == 192  # 12 of 63 blocks
     assert model.plan_["formulation"] == "raman"
     assert model.plan_["stiffness"] > 0.0
     cold = SoftmaxClassifier(random_state=0, max_epochs=1, classes=range(1000), init="zero")
@@ -79,7 +79,7 @@ def test_the_first_record_says_what_was_chosen_and_why():
     assert "trials" in few
     model = SoftmaxClassifier(random_state=0, max_epochs=1, classes=range(1000)).fit(X, y)
     many = model.history_[0]["chosen"]
-    assert "80 of 1,000 classes a step, by neighbours' labels and by frequency" in many
+    assert "192 of 1,000 classes a step, by neighbours' labels and by frequency" in many
     assert "init: the log frequencies" in many
     told = SoftmaxClassifier(
         sampling="block", formulation="difference", init="zero", learning_rate=1.0, max_epochs=1

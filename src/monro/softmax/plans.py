@@ -99,7 +99,7 @@ def make_plan(estimator: Any, n_classes: int, mean_sqnorm: float) -> Plan:
     """Return the plan of a fit; the learning rate, if it is "auto", is left NaN."""
     traits = SOLVERS[estimator.solver]
     length = mean_sqnorm or 1.0
-    examples = estimator.examples_per_step or traits.examples
+    examples = int(estimator.examples_per_step or traits.examples)
     sampling, classes = _sampling(estimator, traits, examples, n_classes)
     formulation = estimator.formulation
     if formulation == "auto":
@@ -116,7 +116,7 @@ def make_plan(estimator: Any, n_classes: int, mean_sqnorm: float) -> Plan:
         examples=examples,
         classes=classes,
         eta0=float("nan") if rate == "auto" else float(rate),
-        epochs=estimator.max_epochs,
+        epochs=int(estimator.max_epochs),
         decay=_decay(estimator, examples),
         delta=float(estimator.delta),
         radius=None if estimator.radius is None else float(estimator.radius),
@@ -153,7 +153,7 @@ def _sampling(estimator: Any, traits: Traits, examples: int, n_classes: int) -> 
         single = 1 if traits.formulations else traits.classes
         usual = {"uniform": single, "block": LANES, "neighbour": _usual_blocks(n_classes) * LANES}
         m = usual.get(sampling, min(LANES, traits.classes))
-    return sampling, m
+    return sampling, int(m)
 
 
 def _usual_blocks(n_classes: int) -> int:

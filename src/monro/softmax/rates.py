@@ -23,6 +23,7 @@ _SMALLEST, _LARGEST = -3.0, 4.0  # log10 of η0 ‖x‖²
 # which works best with all classes at once.
 _LARGEST_EXACT = 2.0
 _LARGEST_SAMPLED = 3.0
+_NEARLY = 0.07  # of what a trial gained: explicit steps at a smaller rate may lack so much
 _GROWTH = 0.27  # power of the fit's length that the best rate of implicit steps grows with
 
 
@@ -65,8 +66,9 @@ def choose_rate(
         each = losses(trainer.weights(), judged.X, judged.codes)
         return float(judged.weight @ each + trainer.ridge())
 
+    begin = loss_of(first)
     # A trial that is far above where it began has run away; how far means nothing.
-    runaway = 2.0 * loss_of(first) + 1.0
+    runaway = 2.0 * begin + 1.0
 
     def cost(exponent: float) -> float:
         if exponent not in tried:
@@ -93,7 +95,10 @@ def choose_rate(
         if best != start:
             break
     best = min((best - 0.5, best, min(best + 0.5, largest)), key=cost)
-    # So near to rates at which trials run away the fit may have less luck than its trial.
-    if plan.solver != "implicit" and np.isinf(cost(best + 0.5)):
-        best -= 0.5
+    if plan.solver != "implicit":
+        # So near to rates at which trials run away the fit may have less luck than its trial; and
+        # it lasts longer: time for a smaller rate to catch up, and for a larger one to do harm.
+        nearly = cost(best - 0.5) - cost(best) < _NEARLY * (begin - cost(best))
+        if nearly or np.isinf(cost(best + 0.5)):
+            best -= 0.5
     return float(10.0 ** (best + growth) / mean_sqnorm), len(tried)

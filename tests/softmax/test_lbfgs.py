@@ -118,6 +118,7 @@ def test_many_epochs_approach_the_optimum(solver, formulation, sampling, classes
         classes=classes,
         eta0=eta0,
         epochs=300,
+        exact_epochs=0,
         decay=0.98,
         delta=1.0,
         radius=None,

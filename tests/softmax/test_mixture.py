@@ -179,12 +179,13 @@ def test_large_data_are_counted_in_part(monkeypatch):
         assert 0 < np.abs(a - b).max() < 0.1
 
 
-def test_dense_rows_have_the_neighbours_of_their_cluster():
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_crowded_rows_have_the_neighbours_of_their_cluster(form):
     rng = np.random.default_rng(0)
-    centres = 10 * rng.standard_normal((BLOCKS, 6))
+    centres = 10 * rng.standard_normal((BLOCKS, 25))
     blocks = rng.integers(BLOCKS, size=600)
-    X = (centres[blocks] + 0.1 * rng.standard_normal((600, 6))).astype(np.float32)
-    table = make_neighbours(X, blocks.astype(np.int32), BLOCKS, rng)
+    X = (centres[blocks] + 0.1 * rng.standard_normal((600, 25))).astype(np.float32)
+    table = make_neighbours(form(X), blocks.astype(np.int32), BLOCKS, rng)
     for i in range(0, 600, 50):
         (cell,), _ = cells_of(table, i)
         assert shares_of(table, cell)[blocks[i]] > 0.99

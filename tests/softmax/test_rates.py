@@ -160,7 +160,7 @@ def test_the_search_finds_the_minimum_on_this_side_of_the_wall(monkeypatch, best
     plan = make_plan(SoftmaxClassifier(solver=solver), 4, 1.0)
 
     def loss(power):
-        return 1e9 / abs(power) if power > wall else 1 + abs(power - best) / 10
+        return 1e9 / abs(power) if power > wall else 1 + abs(power - best) / 5
 
     monkeypatch.setattr(
         "monro.softmax.rates.losses", lambda weights, X, codes: np.full(codes.size, weights)
@@ -179,6 +179,19 @@ def test_the_search_finds_the_minimum_on_this_side_of_the_wall(monkeypatch, best
         assert rates[0] <= eta0
         assert rates == sorted(rates, reverse=True)
         assert rates[-1] < 0.01 * eta0
+
+
+@pytest.mark.parametrize(("solver", "lower"), [("implicit", 0.0), ("exact", 0.5)])
+def test_of_two_rates_about_as_good_explicit_steps_take_the_smaller(monkeypatch, solver, lower):
+    plan = make_plan(SoftmaxClassifier(solver=solver, epoch_decay=0.9), 4, 1.0)
+    monkeypatch.setattr(
+        "monro.softmax.rates.losses", lambda weights, X, codes: np.full(codes.size, weights)
+    )
+    rate, _ = choose_rate(
+        lambda eta0: Pretender(eta0, lambda power: 1 + abs(power) / 10, [], plan),
+        np.random.default_rng(0),
+    )
+    assert np.log10(rate) == pytest.approx(-lower)
 
 
 def test_separable_classes_do_not_choose_ever_larger_rates():

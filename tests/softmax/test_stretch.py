@@ -9,7 +9,13 @@ from scipy.special import logsumexp
 
 from monro import SoftmaxClassifier
 from monro.softmax.evaluate import Weights
-from monro.softmax.stretch import Judged, best_multiple, some_rows, stretched_local
+from monro.softmax.stretch import (
+    Judged,
+    best_multiple,
+    costs_too_much,
+    some_rows,
+    stretched_local,
+)
 
 
 def a_model(seed, n=60, K=5, d=3):
@@ -62,15 +68,21 @@ def test_stretched_local_variables_are_upper_bounds(z, own, c):
         np.testing.assert_allclose(new, exact, rtol=1e-6, atol=1e-6)
 
 
-def test_rows_to_judge_by_are_spread_and_few():
+@pytest.mark.parametrize(
+    ("n_classes", "rows", "costly"),
+    [(10, 10_000, False), (150, 3495, False), (1623, 1292, False), (10_000, 209, False),
+     (33_278, 200, True)],
+)  # fmt: skip
+def test_rows_to_judge_by_are_spread_and_few(n_classes, rows, costly):
     X = np.arange(100_000.0)[:, None]
-    judged = some_rows(X, np.arange(100_000), np.ones(100_000), 10_000)
-    assert judged.X.shape == (200, 1)
+    judged = some_rows(X, np.arange(100_000), np.ones(100_000), n_classes)
+    assert judged.X.shape == (rows, 1)
     assert judged.weight.sum() == pytest.approx(1.0)
-    assert judged.share == 0.002
+    assert judged.share == rows / 100_000
     np.testing.assert_array_equal(judged.X[:, 0], judged.codes)
     assert judged.codes[0] == 0
     assert judged.codes[-1] == 99_999
+    assert costs_too_much(judged, n_classes) == costly
 
 
 def test_separable_classes_end_with_a_small_loss():

@@ -6,6 +6,7 @@ import scipy.sparse as sp
 
 from monro import SoftmaxClassifier
 from monro.softmax.layout import sparse_if_mostly_zero
+from monro.softmax.mixture import Mixture
 from monro.softmax.plans import make_plan
 from monro.softmax.solvers import rate_at
 from tests.softmax.data import Callback, assert_same_bits, make_data
@@ -20,6 +21,14 @@ def next_words(n=20_000, previous=30, words=400, seed=0):
     y = np.minimum(y, words - 1)
     X = sp.csr_matrix((np.ones(n), feature, np.arange(n + 1)), shape=(n, previous))
     return X, y
+
+
+def many_clusters(noise=0.3, seed=0):
+    """Return dense rows around the centres of 300 classes."""
+    rng = np.random.default_rng(seed)
+    centres = 3 * rng.standard_normal((300, 8))
+    y = rng.integers(300, size=6000)
+    return centres[y] + noise * rng.standard_normal((6000, 8)), y
 
 
 def counted(X, y):
@@ -52,10 +61,7 @@ def test_within_a_decade_the_rate_hardly_matters():
 
 
 def test_dense_rows_draw_by_clusters():
-    rng = np.random.default_rng(0)
-    centres = 3 * rng.standard_normal((300, 8))
-    y = rng.integers(300, size=6000)
-    X = centres[y] + 0.3 * rng.standard_normal((6000, 8))
+    X, y = many_clusters()
     model = SoftmaxClassifier(random_state=0, max_epochs=20).fit(X, y)
     assert model.plan_["sampling"] == "neighbour"
     assert model.score(X, y) > 0.9
@@ -87,16 +93,17 @@ def test_batches_draw_by_their_own_neighbours():
     assert (start - model.log_loss(X, y)) / (start - optimum) > 0.7
 
 
-def test_a_fit_of_many_classes_resumes_with_the_same_bits(tmp_path):
+@pytest.mark.parametrize("stop", [3, 9, 10])
+def test_a_fit_of_many_classes_resumes_with_the_same_bits(tmp_path, stop):
     X, y = next_words(n=3000)
     path = tmp_path / "checkpoint"
 
     class Stop(Callback):
         def on_fit_task_end(self, estimator, context):
-            if len(estimator.history_) == 3:
+            if len(estimator.history_) == stop:
                 raise InterruptedError
 
-    parameters = {"random_state": 0, "max_epochs": 6}
+    parameters = {"random_state": 0, "max_epochs": 12}
     with pytest.raises(InterruptedError):
         SoftmaxClassifier(**parameters).set_callbacks(Stop()).fit(X, y, checkpoint=path)
     resumed = SoftmaxClassifier(**parameters).fit(X, y, checkpoint=path)
@@ -123,6 +130,55 @@ def test_mostly_zero_rows_are_taken_as_sparse():
 def test_how_many_classes_a_step_meets(n_classes, sampling, classes):
     plan = make_plan(SoftmaxClassifier(), n_classes, 1.0)
     assert (plan.sampling, plan.classes) == (sampling, classes)
+
+
+@pytest.mark.parametrize(
+    ("settings", "n_classes", "exact"),
+    [
+        ({}, 1623, 10),
+        ({"max_epochs": 9}, 1623, 1),
+        ({"max_epochs": 4}, 1623, 0),
+        ({}, 256, 0),  # they are all used anyhow
+        ({}, 4097, 0),
+        ({"sampling": "neighbour"}, 1623, 0),
+        ({"classes_per_step": 320}, 1623, 0),
+        ({"early_stopping": True}, 1623, 0),
+        ({"epoch_decay": 0.9}, 1623, 0),
+        ({"solver": "umax"}, 1623, 0),
+    ],
+)
+def test_how_many_epochs_use_all_classes(settings, n_classes, exact):
+    plan = make_plan(SoftmaxClassifier(**settings), n_classes, 1.0)
+    assert plan.exact_epochs == exact
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_the_last_epochs_draw_nothing(monkeypatch, dense):
+    X, y = next_words(n=2000)
+    drawn = []
+    draw = Mixture.draw
+
+    def count(self, rows, y, rng):
+        drawn.append(rows.size)
+        return draw(self, rows, y, rng)
+
+    monkeypatch.setattr(Mixture, "draw", count)
+    X = X.toarray() + 0.01 if dense else X
+    model = SoftmaxClassifier(
+        classes=np.arange(400), learning_rate=1.0, max_epochs=10, random_state=0
+    ).fit(X, y)
+    assert sum(drawn) == 8 * y.size
+    assert "all in the last 2 epochs" in model.history_[0]["chosen"]
+    model.partial_fit(X[:100], y[:100])
+    assert sum(drawn) == 8 * y.size + 100
+
+
+def test_all_classes_at_the_end_leave_less_noise():
+    X, y = many_clusters(noise=0.9)
+    settings = {"random_state": 0, "max_epochs": 10}
+    finished = SoftmaxClassifier(**settings).fit(X, y)
+    drawn = SoftmaxClassifier(**settings, sampling="neighbour").fit(X, y)
+    assert finished.log_loss(X, y) < 0.5 * drawn.log_loss(X, y)
 
 
 def test_the_rate_at_a_time():

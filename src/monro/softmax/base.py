@@ -15,7 +15,8 @@ from monro.rows import Array
 from monro.softmax.evaluate import Weights, losses
 from monro.softmax.layout import class_major, is_sparse, n_blocks, sparse_if_mostly_zero
 from monro.softmax.lbfgs import fit_lbfgs
-from monro.softmax.plans import explain, make_plan, place_classes
+from monro.softmax.placing import place_classes
+from monro.softmax.plans import explain, make_plan
 from monro.softmax.rates import choose_rate
 from monro.softmax.solvers import SOLVERS, Plan, make_sampler, rate_at
 from monro.softmax.start import local_variables, warm
@@ -135,21 +136,22 @@ class Softmax(Estimator):
         rng = np.random.default_rng([seed, taken])
         held_out = None
         if self.early_stopping:
-            X, y, weight, held_out = self._hold_out(X, y, weight, seed)
+            X, y, weight, (held_X, *held) = self._hold_out(X, y, weight, seed)
+            held_out = sparse_if_mostly_zero(held_X), *held
         weight = weight * (weight.size / weight.sum())
 
         n_classes = classes.size
+        rows = sparse_if_mostly_zero(X)
         if earlier is None:
             counts = np.bincount(y, minlength=n_classes)
-            slots = place_classes(make_plan(self, n_classes, 1.0), counts, rng)
+            slots = place_classes(make_plan(self, n_classes, 1.0), rows, y, counts, rng)
         else:
             slots = earlier.slots
-        rows = sparse_if_mostly_zero(X)
         problem = make_problem(rows, slots[y], weight, n_classes, self.dtype)
         plan = make_plan(self, n_classes, float(problem.sqnorm.mean(dtype=np.float64)))
         sampler = make_sampler(plan, problem.X, problem.y, problem.counts, rng)
-        judging_X, judging_y, judging_weight = (X, y, weight) if held_out is None else held_out
-        judged = some_rows(judging_X, judging_y, judging_weight, n_classes)
+        judged_X, judged_y, judged_weight = held_out or (rows, y, weight)
+        judged = some_rows(judged_X, judged_y, judged_weight, n_classes)
         task = Task(problem, plan, slots, sampler, judged)
         whose = fingerprint(X, y, weight) if self.warm_start else ""
         whose += f", {plan.solver}, {plan.formulation}"
@@ -359,7 +361,7 @@ class Softmax(Estimator):
         # within one it stays the same.
         taken = getattr(self, "_epochs", 0)
         fallen = (1.0 + taken) ** -2 if plan.decay is None else plan.decay**taken
-        plan = plan._replace(epochs=1, decay=1.0)
+        plan = plan._replace(epochs=1, exact_epochs=0, decay=1.0)
         stream = getattr(self, "_stream", None) or new_stream(problem.counts[:0], y.size, plan)
         problem.counts[: stream.counts.size] += stream.counts
         if plan.damping and stream.damping[0]:

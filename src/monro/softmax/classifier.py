@@ -59,8 +59,9 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
     sampling : {"auto", "block", "uniform", "frequency", "neighbour"}
         Which classes an example meets: blocks of 16, all alike; single classes; blocks by their
         frequency; by the labels of rows that share a feature, and by frequency. "auto" is for
-        "implicit" all of at most 256 classes, else "neighbour"; for the other unbiased solvers
-        "frequency"; for the biased methods what they are known with.
+        "implicit" all of at most 256 classes, else "neighbour", with all of up to 4,096 classes in
+        the last fifth of the epochs; for the other unbiased solvers "frequency"; for the biased
+        methods what they are known with.
     examples_per_step, classes_per_step : int, optional
         By default what suits the solver: 1 and 16 (80 to 320 for "neighbour"); 100 and 5 for the
         biased methods.

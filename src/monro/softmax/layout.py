@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from monro._jit import LANES as LANES  # whoever lays out weights knows it from here
 from monro._jit import (
     generic,
+    kernel,
     lanes_dot,
     lanes_leaf,
     lanes_subtract,
@@ -200,9 +201,40 @@ def sparse_if_mostly_zero(X: Any) -> Any:
     A class's score costs a multiplication for each number of a dense row, a sixteenth of one for
     each non-zero of a sparse one; but these do not lie in order.
     """
-    if sp.issparse(X) or np.count_nonzero(X) > _MOSTLY_ZERO * X.size:
+    if sp.issparse(X):
         return X
-    return sp.csr_matrix(X)
+    X = np.ascontiguousarray(X)
+    indptr = np.zeros(X.shape[0] + 1, np.int64)
+    count_nonzeros(X, indptr[1:])
+    np.cumsum(indptr, out=indptr)
+    if indptr[-1] > _MOSTLY_ZERO * X.size:
+        return X
+    indices, data = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], X.dtype)
+    gather_nonzeros(X, indptr, indices, data)
+    return sp.csr_matrix((data, indices, indptr), shape=X.shape)
+
+
+@kernel
+def count_nonzeros(X: Array, out: Array) -> None:
+    """``out_i``: how many numbers of row i are not 0."""
+    for i in range(X.shape[0]):
+        count = 0
+        for j in range(X.shape[1]):
+            count += X[i, j] != 0.0
+        out[i] = count
+
+
+@kernel
+def gather_nonzeros(X: Array, indptr: Array, indices: Array, data: Array) -> None:
+    """Write a matrix's non-zeros as those of a CSR matrix, several times as fast as SciPy does."""
+    for i in range(X.shape[0]):
+        place = indptr[i]
+        stop = indptr[i + 1]
+        for j in range(X.shape[1]):
+            if place < stop and X[i, j] != 0.0:
+                indices[place] = j
+                data[place] = X[i, j]
+                place += 1
 
 
 def is_sparse(X: Any) -> bool:

@@ -1,7 +1,8 @@
 """Neighbours' labels: in which blocks the classes of examples lie that resemble a row.
 
 Examples are gathered in *cells*. For sparse rows every feature is a cell, and a row lies in the
-cells of its non-zeros; for dense rows the cells are clusters, and a row lies in the nearest. Of
+cells of its non-zeros; where rows share many features, these tell little: the cells are clusters,
+and a row lies in the nearest. Of
 each cell we keep which blocks hold its examples' classes, and how often. What a row is easily
 mistaken for is likely among them.
 
@@ -20,6 +21,8 @@ from monro._jit import kernel, leaf
 from monro.rows import Array
 
 _MOST_NONZEROS = 1 << 22  # that the table is made of: of larger data, a random part
+# Features a row has, at least so many and so large a share of all, for its cells to be clusters.
+_CROWD, _CROWDED = 20, 0.1
 _CLUSTERS = 256
 _ROWS_A_CLUSTER = 30
 _LEARNT_FROM = 10_000  # rows that clusters are found with
@@ -105,7 +108,9 @@ def pick_cell(table: Neighbours, i: int, point: float) -> int:
 
 def make_neighbours(X: Any, blocks_of_rows: Array, blocks: int, rng: np.random.Generator) -> Any:
     """Return the table for rows whose classes lie in these blocks."""
-    cells = X if sp.issparse(X) else _clusters(X, rng)
+    n, d = X.shape
+    by_feature = sp.issparse(X) and X.nnz < n * max(_CROWD, _CROWDED * d)
+    cells = X if by_feature else _clusters(X, rng)
     rows = np.arange(blocks_of_rows.size)
     share = _MOST_NONZEROS / max(1, cells.nnz)
     if share < 1.0:
@@ -153,13 +158,16 @@ def _told(counts: sp.csr_matrix, totals: Array, cell: Array) -> Array:
     return np.where(totals > 0, np.maximum(divergence - by_chance, 0.01), 0.0)
 
 
-def _clusters(X: Array, rng: np.random.Generator) -> sp.csr_matrix:
+def _clusters(X: Any, rng: np.random.Generator) -> sp.csr_matrix:
     """Return, as a matrix of ones, which cluster each row lies in."""
     n = X.shape[0]
+    X = X.toarray() if sp.issparse(X) else X  # of a few times the size, and much faster
     some = X if n <= _LEARNT_FROM else X[np.sort(rng.choice(n, _LEARNT_FROM, replace=False))]
     clusters = int(np.clip(n // _ROWS_A_CLUSTER, 1, _CLUSTERS))
     seed = int(rng.integers(2**31))
-    means = MiniBatchKMeans(clusters, random_state=seed, n_init=1, batch_size=1024).fit(some)
+    means = MiniBatchKMeans(
+        clusters, init="random", random_state=seed, n_init=1, batch_size=1024
+    ).fit(some)
     one = np.ones(n, np.float32)
     return sp.csr_matrix((one, means.predict(X), np.arange(n + 1)), shape=(n, clusters))
 

@@ -71,6 +71,7 @@ class Plan(NamedTuple):
     classes: int  # a step
     eta0: float
     epochs: int  # over which the rate falls to 0, unless it has a decay
+    exact_epochs: int  # at the end, with all classes at every step
     decay: float | None  # of the rate, an epoch
     delta: float
     radius: float | None

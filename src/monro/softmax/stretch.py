@@ -16,7 +16,9 @@ from monro.softmax.evaluate import Weights, scores
 from monro.softmax.state import NOWHERE
 
 _SCORES = 1 << 19  # to compute for a line search
-_FEWEST, _MOST = 200, 20_000  # rows
+_MOST_SCORES = 1 << 21  # and for one on enough rows to be sure
+_ENOUGH = 2000  # rows
+_FEWEST, _MOST = 200, 10_000
 _FARTHEST = 4.0  # multiple at a time
 _DOUBT = 2.0  # standard errors
 
@@ -33,10 +35,16 @@ class Judged(NamedTuple):
 def some_rows(X: Any, codes: Array, weight: Array, n_classes: int) -> Judged:
     """Return rows, evenly spread, whose exact loss costs little."""
     n = codes.size
-    size = min(n, int(np.clip(_SCORES // n_classes, _FEWEST, _MOST)))
+    size = max(_SCORES // n_classes, min(_ENOUGH, _MOST_SCORES // n_classes))
+    size = min(n, int(np.clip(size, _FEWEST, _MOST)))
     rows = np.linspace(0, n - 1, size).astype(np.int64)
     weight = weight[rows].astype(np.float64)
     return Judged(X[rows], codes[rows], weight / max(weight.sum(), 1e-30), size / n)
+
+
+def costs_too_much(judged: Judged, n_classes: int) -> bool:
+    """Say whether a line search would cost too much: with many thousands of classes."""
+    return judged.codes.size * n_classes > _MOST_SCORES
 
 
 def best_multiple(weights: Weights, judged: Judged, ridge: float) -> float:

@@ -13,19 +13,24 @@ from monro._jit import kernel, vector_kernel
 from monro.fitting import Report, visiting_order
 from monro.rows import Array, Rows, as_rows, sqnorm
 from monro.softmax.evaluate import Weights
-from monro.softmax.layout import LANES, class_major, view_of
+from monro.softmax.layout import LANES, class_major, n_blocks, view_of
 from monro.softmax.minibatch import make_batches, ridge_of_batches, take_step
-from monro.softmax.samplers import Sampler
+from monro.softmax.samplers import AllBlocks, Sampler
 from monro.softmax.solvers import SOLVERS, Plan, make_bounds, make_rule, rate_at
 from monro.softmax.state import State
-from monro.softmax.stretch import Judged, best_multiple, stretch_bias, stretched_local
+from monro.softmax.stretch import (
+    Judged,
+    best_multiple,
+    costs_too_much,
+    stretch_bias,
+    stretched_local,
+)
 from monro.softmax.sweep import Examples, Scratch, Settings, new_scratch, own_scores, sweep
 
 _CHUNK = 1 << 16  # examples to draw for at a time
 _FALLS = 50  # times in a fit that the rate falls, at least
 _STRETCH_EVERY = 0.04  # of a fit, in its second half, are the weights stretched
 _WORTH_STRETCHING = 1.02
-_MOST_SCORES = 1 << 21  # to compute for it: with many thousands of classes it costs too much
 # Weights of so many bytes stay in a core's own cache: threads are then better off with copies.
 _SMALL = 1 << 22
 _OFTEN = 12.0  # how often each of these is to be written between two merges, at least
@@ -126,8 +131,7 @@ class Trainer:
         n_jobs: int = 1,
         schedule_start: int = 0,
     ):
-        problem, plan, _, sampler, _ = task
-        self.problem, self.plan, self.slots, self.sampler, self.judged = task
+        self.problem, plan, self.slots, sampler, self.judged = task
         self.state = state
         self.shuffle = shuffle
         self.rng = rng
@@ -136,12 +140,17 @@ class Trainer:
         self.epochs = 0
         self.seconds = 0.0
         self._pool = ThreadPoolExecutor(n_jobs) if n_jobs > 1 else None
-        self._ridge = np.zeros(state.bias.size, plan.dtype)
+        self._follow(plan, sampler)
+
+    def _follow(self, plan: Plan, sampler: Sampler) -> None:
+        """Train by this plan from now on."""
+        self.plan, self.sampler = plan, sampler
+        self._ridge = np.zeros(self.state.bias.size, plan.dtype)
         if plan.alpha > 0.0:
-            touched = sampler.touched(problem.y, problem.counts)
+            touched = sampler.touched(self.problem.y, self.problem.counts)
             self._ridge[:] = plan.alpha / np.maximum(touched, 1e-30)
         self._scratches = [
-            new_scratch(plan.examples, self.sampler.per_step, plan.dtype) for _ in range(n_jobs)
+            new_scratch(plan.examples, sampler.per_step, plan.dtype) for _ in range(self.n_jobs)
         ]
 
     def __enter__(self) -> Self:
@@ -168,7 +177,10 @@ class Trainer:
     def epoch(self, report: Report = lambda rows: None) -> dict[str, float]:
         """Take an epoch; the record's loss is the rule's own, estimated from the classes drawn."""
         begin = time.perf_counter()
-        n = self.problem.y.size
+        plan, n = self.plan, self.problem.y.size
+        if plan.sampling != "all" and plan.epochs - self.epochs <= plan.exact_epochs:
+            exact = plan._replace(sampling="all", stiffness=0.0)
+            self._follow(exact, AllBlocks(n_blocks(self.slots.size), plan.dtype))
         order = visiting_order(n, self.rng) if self.shuffle else np.arange(n)
         start = self.schedule_start
         rate = rate_at(self.plan, start + self.epochs, start)
@@ -193,7 +205,7 @@ class Trainer:
         """Now and then let the weights be the best multiple of themselves."""
         epochs = self.plan.epochs
         plain = self.plan.solver != "implicit" or self.plan.decay is not None
-        costly = self.judged.codes.size * self.slots.size > _MOST_SCORES
+        costly = costs_too_much(self.judged, self.slots.size)
         every = max(1, round(_STRETCH_EVERY * epochs))
         if plain or costly or 2 * self.epochs < epochs or (epochs - self.epochs) % every:
             return

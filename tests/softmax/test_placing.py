@@ -1,0 +1,68 @@
+"""Which classes share a block."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from monro import SoftmaxClassifier
+from monro.softmax.layout import LANES
+from monro.softmax.placing import place_classes
+from monro.softmax.plans import make_plan
+
+
+def kinds_of_classes(kinds=10, d=30, rows_each=6, seed=0):
+    """Return rows of classes that come in kinds of sixteen, in random order, and their kinds."""
+    rng = np.random.default_rng(seed)
+    kind = rng.permutation(np.repeat(np.arange(kinds), LANES))
+    centres = rng.standard_normal((kinds, d))[kind] + 0.1 * rng.standard_normal((kind.size, d))
+    y = rng.permutation(np.repeat(np.arange(kind.size), rows_each))
+    return centres[y] + 0.1 * rng.standard_normal((y.size, d)), y, kind
+
+
+def placed(sampling, X, y, n_classes, seed=0):
+    plan = make_plan(SoftmaxClassifier(sampling=sampling), n_classes, 1.0)
+    counts = np.bincount(y, minlength=n_classes)
+    return place_classes(plan, X, y, counts, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("sampling", ["block", "frequency", "neighbour"])
+@pytest.mark.parametrize("n_classes", [1, 2, 16, 17, 160])
+def test_every_class_has_a_slot(sampling, n_classes):
+    X, y, _ = kinds_of_classes()
+    keep = y < n_classes - (n_classes > 2)  # one without rows
+    slots = placed(sampling, X[keep], y[keep], n_classes)
+    assert sorted(slots) == list(range(n_classes))
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("d", [30, 3000])
+def test_neighbours_lie_with_the_similar(form, d):
+    X, y, kind = kinds_of_classes(d=d)
+    slots = placed("neighbour", form(X), y, kind.size)
+    for block in range(kind.size // LANES):
+        assert np.unique(kind[slots // LANES == block]).size == 1
+
+
+def test_the_frequent_come_first():
+    X, y, kind = kinds_of_classes()
+    rng = np.random.default_rng(1)
+    rows = np.concatenate([np.flatnonzero(y == k)[: rng.integers(1, 7)] for k in range(kind.size)])
+    counts = np.bincount(y[rows], minlength=kind.size)
+    by_slot = counts[np.argsort(placed("frequency", X[rows], y[rows], kind.size))]
+    assert (np.diff(by_slot) <= 0).all()
+    by_slot = counts[np.argsort(placed("neighbour", X[rows], y[rows], kind.size))]
+    assert (np.diff(np.floor(np.log2(by_slot))) <= 0).all()
+    assert not (np.diff(by_slot) <= 0).all()
+
+
+def test_too_many_to_compare_lie_by_frequency():
+    y = np.repeat(np.arange(5000), 1 + np.arange(5000) % 3)
+    slots = placed("neighbour", np.ones((y.size, 1)), y, 5000)
+    assert (np.diff(np.bincount(y)[np.argsort(slots)]) <= 0).all()
+
+
+def test_blocks_drawn_all_alike_are_mixed():
+    X, y, kind = kinds_of_classes()
+    slots = placed("block", X, y, kind.size)
+    assert not np.array_equal(slots, placed("block", X, y, kind.size, seed=1))
+    assert min(np.unique(kind[slots // LANES == block]).size for block in range(10)) > 3

@@ -43,6 +43,16 @@ def test_neighbours_lie_with_the_similar(form, d):
         assert np.unique(kind[slots // LANES == block]).size == 1
 
 
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("unit", [0.0, 1e-200, 1e200])
+def test_no_unit_of_the_features_is_too_large_or_too_small(form, unit):
+    X, y, kind = kinds_of_classes()
+    slots = placed("neighbour", form(unit * X), y, kind.size)
+    assert sorted(slots) == list(range(kind.size))
+    if unit:
+        assert np.unique(kind[slots < LANES]).size == 1
+
+
 def test_the_frequent_come_first():
     X, y, kind = kinds_of_classes()
     rng = np.random.default_rng(1)

@@ -70,7 +70,7 @@ def test_stretched_local_variables_are_upper_bounds(z, own, c):
 
 @pytest.mark.parametrize(
     ("n_classes", "rows", "costly"),
-    [(10, 10_000, False), (150, 3495, False), (1623, 1292, False), (10_000, 209, False),
+    [(10, 20_000, False), (150, 3495, False), (1623, 1292, False), (10_000, 209, False),
      (33_278, 200, True)],
 )  # fmt: skip
 def test_rows_to_judge_by_are_spread_and_few(n_classes, rows, costly):

@@ -2,9 +2,8 @@
 
 Examples are gathered in *cells*. For sparse rows every feature is a cell, and a row lies in the
 cells of its non-zeros; where rows share many features, these tell little: the cells are clusters,
-and a row lies in the nearest. Of
-each cell we keep which blocks hold its examples' classes, and how often. What a row is easily
-mistaken for is likely among them.
+and a row lies in the nearest. Of each cell we keep which blocks hold its examples' classes, and how
+often. What a row is easily mistaken for is likely among them.
 
 A row that lies in several cells attends to one of them at a time, drawn with probability in
 proportion to ``|x_j|`` times what the cell tells about the class: the Kullback-Leibler divergence

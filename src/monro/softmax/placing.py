@@ -46,4 +46,5 @@ def similar_side_by_side(X: Any, y: Array, n_classes: int, rng: np.random.Genera
         seed = int(rng.integers(2**31))
         means = SparseRandomProjection(_DIRECTIONS, random_state=seed).fit_transform(means)
     means = means.toarray() if sp.issparse(means) else means
+    means /= np.abs(means).max() or 1.0  # no square overflows
     return np.asarray(leaves_list(linkage(means, "ward")))

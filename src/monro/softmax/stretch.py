@@ -18,7 +18,7 @@ from monro.softmax.state import NOWHERE
 _SCORES = 1 << 19  # to compute for a line search
 _MOST_SCORES = 1 << 21  # and for one on enough rows to be sure
 _ENOUGH = 2000  # rows
-_FEWEST, _MOST = 200, 10_000
+_FEWEST, _MOST = 200, 20_000
 _FARTHEST = 4.0  # multiple at a time
 _DOUBT = 2.0  # standard errors
 

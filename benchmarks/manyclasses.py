@@ -201,7 +201,8 @@ def _summary(results: list[dict[str, Any]]) -> str:
         for kind, values in ratios.items()
     ]
     about = "Seconds over monro's, geometric mean of the sets where the target was reached"
-    return f"{about}: {'; '.join(told)}."
+    everything = statistics.geometric_mean(value for values in ratios.values() for value in values)
+    return f"{about}: {'; '.join(told)}; all together {everything:.1f}×."
 
 
 def table(result: dict[str, Any]) -> str:

@@ -109,7 +109,7 @@ def merge(before: Array, copies: list[Array]) -> None:
 
 
 class Task(NamedTuple):
-    """All that stays the same during a fit."""
+    """What a fit is given; plan and sampler hold until its exact epochs, if it has any."""
 
     problem: Problem
     plan: Plan

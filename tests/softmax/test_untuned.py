@@ -113,13 +113,21 @@ def test_a_fit_of_many_classes_resumes_with_the_same_bits(tmp_path, stop):
 def test_mostly_zero_rows_are_taken_as_sparse():
     X, y = make_data(d=20)
     X[:, 5:] = 0.0
-    assert sp.issparse(sparse_if_mostly_zero(X))
-    assert sparse_if_mostly_zero(X[:, :5]) is not None
-    assert not sp.issparse(sparse_if_mostly_zero(X[:, :5]))
+    sparse = sparse_if_mostly_zero(X, "float32")
+    assert sparse.has_canonical_format
+    np.testing.assert_array_equal(sparse.toarray(), X.astype(np.float32))
+    assert sparse_if_mostly_zero(X[:, :5], "float64").shape == (X.shape[0], 5)
+    assert not sp.issparse(sparse_if_mostly_zero(X[:, :5], "float64"))
     dense = SoftmaxClassifier(random_state=0, max_epochs=5, learning_rate=1.0).fit(X, y)
     sparse = SoftmaxClassifier(random_state=0, max_epochs=5, learning_rate=1.0)
     assert_same_bits(dense, sparse.fit(sp.csr_matrix(X), y))
     assert dense.predict(X).shape == y.shape
+
+
+def test_rows_stay_dense_where_a_sample_of_them_misleads():
+    X = np.ones((4000, 3))
+    X[::4] = 0.0
+    assert sparse_if_mostly_zero(X, "float64") is X
 
 
 @pytest.mark.parametrize(

@@ -137,11 +137,11 @@ class Softmax(Estimator):
         held_out = None
         if self.early_stopping:
             X, y, weight, (held_X, *held) = self._hold_out(X, y, weight, seed)
-            held_out = sparse_if_mostly_zero(held_X), *held
+            held_out = sparse_if_mostly_zero(held_X, self.dtype), *held
         weight = weight * (weight.size / weight.sum())
 
         n_classes = classes.size
-        rows = sparse_if_mostly_zero(X)
+        rows = sparse_if_mostly_zero(X, self.dtype)
         if earlier is None:
             counts = np.bincount(y, minlength=n_classes)
             slots = place_classes(make_plan(self, n_classes, 1.0), rows, y, counts, rng)

@@ -49,7 +49,7 @@ def sparse_scores(rows: Sparse, W: Array, lanes: Array, out: Array) -> None:
 def scores(weights: Weights, X: Any) -> Array:
     """Return ``x·w_k + b_k`` of all rows and classes, in float64."""
     W, scale, bias, slots = weights
-    X = X.astype(np.float64)
+    X = X.astype(np.float64, copy=False)
     if sp.issparse(W):
         product = X @ W.T
         return np.asarray(product.todense() if sp.issparse(product) else product) + bias[slots]
@@ -79,7 +79,7 @@ def chunked(
     parts = [slice(a, min(a + size, X.shape[0])) for a in range(0, X.shape[0], size)]
 
     def work(part: slice) -> Any:
-        return reduce(scores(weights, X[part]), part)
+        return reduce(scores(weights, X[part] if len(parts) > 1 else X), part)
 
     if n_jobs == 1 or len(parts) == 1:
         yield from map(work, parts)

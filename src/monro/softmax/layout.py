@@ -23,6 +23,7 @@ from monro._jit import (
 from monro.rows import Array, Dense, Sparse, as_rows
 
 _MOSTLY_ZERO = 0.3  # share of non-zeros up to which dense rows had better be sparse
+_SAMPLE = 1000  # rows that tell which are worth the attempt
 
 View = Any  # SparseView | DenseView; Numba resolves which
 
@@ -195,46 +196,44 @@ def class_major(W: Array) -> Array:
     return W.transpose(0, 2, 1).reshape(blocks * lanes, features)
 
 
-def sparse_if_mostly_zero(X: Any) -> Any:
-    """Return rows that are mostly zeros as a CSR matrix, others as they are.
+def sparse_if_mostly_zero(X: Any, dtype: str) -> Any:
+    """Return rows that are mostly zeros as a CSR matrix of that precision, others as they are.
 
     A class's score costs a multiplication for each number of a dense row, a sixteenth of one for
     each non-zero of a sparse one; but these do not lie in order.
     """
     if sp.issparse(X):
         return X
-    X = np.ascontiguousarray(X)
-    indptr = np.zeros(X.shape[0] + 1, np.int64)
-    count_nonzeros(X, indptr[1:])
-    np.cumsum(indptr, out=indptr)
-    if indptr[-1] > _MOSTLY_ZERO * X.size:
+    sample = X[:: X.shape[0] // _SAMPLE + 1]
+    if np.count_nonzero(sample) > _MOSTLY_ZERO * sample.size:
         return X
-    indices, data = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], X.dtype)
-    gather_nonzeros(X, indptr, indices, data)
-    return sp.csr_matrix((data, indices, indptr), shape=X.shape)
+    X = np.ascontiguousarray(X)
+    most = int(_MOSTLY_ZERO * X.size)
+    indptr = np.zeros(X.shape[0] + 1, np.int64)
+    # Memory that is never written to is never taken.
+    indices, data = (np.empty(most + X.shape[1] + 1, t) for t in (np.int32, dtype))
+    if not gather_nonzeros(X, most, indptr, indices, data):
+        return X
+    return sp.csr_matrix((data[: indptr[-1]], indices[: indptr[-1]], indptr), shape=X.shape)
 
 
 @kernel
-def count_nonzeros(X: Array, out: Array) -> None:
-    """``out_i``: how many numbers of row i are not 0."""
-    for i in range(X.shape[0]):
-        count = 0
-        for j in range(X.shape[1]):
-            count += X[i, j] != 0.0
-        out[i] = count
+def gather_nonzeros(X: Array, most: int, indptr: Array, indices: Array, data: Array) -> bool:
+    """Write a matrix's non-zeros as those of a CSR matrix; say whether there are at most so many.
 
-
-@kernel
-def gather_nonzeros(X: Array, indptr: Array, indices: Array, data: Array) -> None:
-    """Write a matrix's non-zeros as those of a CSR matrix, several times as fast as SciPy does."""
+    In one pass, without branches: several times as fast as SciPy does it. There must be room for
+    one row more.
+    """
+    place = 0
     for i in range(X.shape[0]):
-        place = indptr[i]
-        stop = indptr[i + 1]
         for j in range(X.shape[1]):
-            if place < stop and X[i, j] != 0.0:
-                indices[place] = j
-                data[place] = X[i, j]
-                place += 1
+            indices[place] = j
+            data[place] = X[i, j]
+            place += X[i, j] != 0.0
+        indptr[i + 1] = place
+        if place > most:
+            return False
+    return True
 
 
 def is_sparse(X: Any) -> bool:

@@ -18,6 +18,9 @@ from monro.softmax.train import Trainer
 _PARTS = 10  # steps in which the rate falls
 _SHARE = 1 / 150  # of the fit's steps that a trial takes
 _FEWEST = 1000  # steps of a trial: fewer rows are visited again and again, as in the fit
+# Of short fits trials see at least a fifth of the rows, or so many: the first few thousand steps
+# gain most, and by larger rates than those after them.
+_ENOUGH = 10_000
 _SMALLEST, _LARGEST = -3.0, 4.0  # log10 of η0 ‖x‖²
 # Where classes can be told apart ever larger rates win; but growing is what stretching is for,
 # which works best with all classes at once.
@@ -52,7 +55,8 @@ def choose_rate(
     if mean_sqnorm == 0.0:
         return 1.0, 0
     fit = n * plan.epochs
-    steps = int(np.clip(fit * _SHARE, min(fit, _FEWEST), n * max(1, -(-_FEWEST // n))))
+    fewest = min(fit, max(_FEWEST, min(n // 5, _ENOUGH)))
+    steps = int(np.clip(fit * _SHARE, fewest, n * max(1, -(-_FEWEST // n))))
     order = np.concatenate([rng.permutation(n) for _ in range(-(-steps // n))])[:steps]
     parts = np.array_split(order, min(_PARTS, steps))
     tried: dict[float, float] = {}

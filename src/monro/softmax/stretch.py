@@ -39,7 +39,12 @@ def some_rows(X: Any, codes: Array, weight: Array, n_classes: int) -> Judged:
     size = min(n, int(np.clip(size, _FEWEST, _MOST)))
     rows = np.linspace(0, n - 1, size).astype(np.int64)
     weight = weight[rows].astype(np.float64)
-    return Judged(X[rows], codes[rows], weight / max(weight.sum(), 1e-30), size / n)
+    return Judged(
+        X[rows].astype(np.float64, copy=False),
+        codes[rows],
+        weight / max(weight.sum(), 1e-30),
+        size / n,
+    )
 
 
 def costs_too_much(judged: Judged, n_classes: int) -> bool:

@@ -93,18 +93,21 @@ def step(
 def gather(
     drawn: Drawn, rule: Rule, view: View, i: int, y: int, j: int, x2: float, state: State,
     settings: Any, z: Array, scratch: Any,
-) -> None:  # fmt: skip
-    """Fill z with the scores of the classes drawn in row j, y left out; q and log_weight, too."""
-    drawn.gather(rule, view, i, y, j, x2, state, settings, z, scratch)
+) -> float:  # fmt: skip
+    """Fill z with the scores of the classes drawn in row j, y left out; q and log_weight, too.
+
+    Return the score of y.
+    """
+    return float(drawn.gather(rule, view, i, y, j, x2, state, settings, z, scratch))
 
 
 @generic
 def scatter(
     drawn: Drawn, view: View, i: int, y: int, j: int, x2: float, state: State, settings: Any,
-    g: Array, steps: Array,
+    g: Array, pull: float, steps: Array,
 ) -> None:  # fmt: skip
-    """Move the classes drawn in row j."""
-    drawn.scatter(view, i, y, j, x2, state, settings, g, steps)
+    """Move the classes drawn in row j by g against x, and y by the pull along it."""
+    drawn.scatter(view, i, y, j, x2, state, settings, g, pull, steps)
 
 
 @generic
@@ -186,17 +189,15 @@ def shrink(k: int, view: View, settings: Settings, state: State) -> None:
 
 
 @lanes_leaf
-def shrink_block(first: int, y: int, view: View, settings: Settings, state: State) -> None:
-    """Do so for the sixteen classes of a block, without y, whose turn comes later."""
+def shrink_block(first: int, view: View, settings: Settings, state: State) -> None:
+    """Do so for the sixteen classes of a block."""
     one = state.scale.dtype.type(1.0)
     smallest = one
     if settings.ridge[first] > 0.0:  # all classes have one, or none
         for k in range(first, first + LANES):
-            rho = one / (one + (settings.eta * settings.ridge[k] if k != y else one - one))
-            state.scale[k] *= rho
+            state.scale[k] *= one / (one + settings.eta * settings.ridge[k])
     for k in range(first, first + LANES):
-        if k != y:
-            confine(settings.bounds, k, one / (one + settings.eta * settings.ridge[k]), state)
+        confine(settings.bounds, k, one / (one + settings.eta * settings.ridge[k]), state)
     for k in range(first, first + LANES):
         smallest = min(smallest, state.scale[k])
     if smallest < SMALLEST_SCALE:
@@ -204,8 +205,25 @@ def shrink_block(first: int, y: int, view: View, settings: Settings, state: Stat
             keep_in_range(k, view, state)
 
 
+@leaf
+def score_of(rule: Rule, view: View, i: int, y: int, state: State, settings: Any) -> float:
+    """Return the score of one class, as the rule wants to see it."""
+    one = state.scale.dtype.type(1.0)
+    rho = one / (one + settings.eta * settings.ridge[y])
+    return seen(rule, state.scale[y] * score(view, i, y), rho, state.bias[y])
+
+
+@leaf
+def move_one(view: View, i: int, k: int, g: float, x2: float, state: State, settings: Any) -> None:
+    """Move one class by g against x, and shrink it."""
+    move(settings.bounds, view, i, k, g, x2, state)
+    add(view, i, k, -g / state.scale[k])
+    state.bias[k] -= settings.damping * g
+    shrink(k, view, settings, state)
+
+
 class Blocks(NamedTuple):
-    """Whole blocks were drawn."""
+    """Whole blocks were drawn. Where y's is among them, y costs nothing more."""
 
     chosen: Array  # (draws, blocks a draw); -1 where one was drawn again
     log_weight: Array  # of the same shape
@@ -213,6 +231,8 @@ class Blocks(NamedTuple):
     def gather(self, rule, view, i, y, j, x2, state, settings, z, scratch):  # type: ignore[no-untyped-def]
         one = z.dtype.type(1.0)
         smallest_q = z.dtype.type(SMALLEST_Q)
+        among = False
+        s = one
         for d in range(self.chosen.shape[1]):
             at = d * LANES
             part = z[at : at + LANES]
@@ -234,22 +254,31 @@ class Blocks(NamedTuple):
                 q[lane] = max(rho * x2 + settings.damping, smallest_q)
                 log_weight[lane] = self.log_weight[j, d]
             if y // LANES == block:
+                among = True
+                s = part[y % LANES]
                 part[y % LANES] = NOWHERE
+        return s if among else score_of(rule, view, i, y, state, settings)
 
-    def scatter(self, view, i, y, j, x2, state, settings, g, steps):  # type: ignore[no-untyped-def]
+    def scatter(self, view, i, y, j, x2, state, settings, g, pull, steps):  # type: ignore[no-untyped-def]
+        among = False
         for d in range(self.chosen.shape[1]):
             block = self.chosen[j, d]
             if block < 0:
                 continue
             part = g[d * LANES : (d + 1) * LANES]
             first = block * LANES
+            if y // LANES == block:
+                among = True
+                part[y % LANES] = -pull
             for lane in range(LANES):
                 move(settings.bounds, view, i, first + lane, part[lane], x2, state)
             for lane in range(LANES):
                 steps[lane] = part[lane] / state.scale[first + lane]
                 state.bias[first + lane] -= settings.damping * part[lane]
             block_subtract(view, i, block, steps)
-            shrink_block(first, y, view, settings, state)
+            shrink_block(first, view, settings, state)
+        if not among:
+            move_one(view, i, y, -pull, x2, state, settings)
 
     def look_ahead(self, view, i, j):  # type: ignore[no-untyped-def]
         for d in range(self.chosen.shape[1]):
@@ -274,17 +303,16 @@ class Slots(NamedTuple):
                 scratch.q[d] = one
                 continue
             rho = one / (one + settings.eta * settings.ridge[k])
-            z[d] = seen(rule, state.scale[k] * score(view, i, k), rho, state.bias[k])
+            z[d] = score_of(rule, view, i, k, state, settings)
             scratch.q[d] = max(rho * x2 + settings.damping, smallest_q)
+        return score_of(rule, view, i, y, state, settings)
 
-    def scatter(self, view, i, y, j, x2, state, settings, g, steps):  # type: ignore[no-untyped-def]
+    def scatter(self, view, i, y, j, x2, state, settings, g, pull, steps):  # type: ignore[no-untyped-def]
         for d in range(self.chosen.shape[1]):
             k = self.chosen[j, d]
             if k >= 0 and k != y:
-                move(settings.bounds, view, i, k, g[d], x2, state)
-                add(view, i, k, -g[d] / state.scale[k])
-                state.bias[k] -= settings.damping * g[d]
-                shrink(k, view, settings, state)
+                move_one(view, i, k, g[d], x2, state, settings)
+        move_one(view, i, y, -pull, x2, state, settings)
 
     def look_ahead(self, view, i, j):  # type: ignore[no-untyped-def]
         for d in range(self.chosen.shape[1]):
@@ -330,9 +358,8 @@ def sweep(
             x2 = examples.sqnorm[i]
             row = j // shared
             z = scratch.z[j - start]
-            gather(drawn, rule, view, i, y, row, x2, state, settings, z, scratch)
+            s = gather(drawn, rule, view, i, y, row, x2, state, settings, z, scratch)
             rho = one / (one + settings.eta * settings.ridge[y])
-            s = seen(rule, state.scale[y] * score(view, i, y), rho, state.bias[y])
             u, pull, loss = step(
                 rule,
                 settings.eta * examples.weight[i],
@@ -352,11 +379,7 @@ def sweep(
             x2 = examples.sqnorm[i]
             pull = scratch.pull[j - start]
             g = scratch.z[j - start]
-            scatter(drawn, view, i, y, j // shared, x2, state, settings, g, scratch.steps)
-            move(settings.bounds, view, i, y, -pull, x2, state)
-            add(view, i, y, pull / state.scale[y])
-            state.bias[y] += settings.damping * pull
-            shrink(y, view, settings, state)
+            scatter(drawn, view, i, y, j // shared, x2, state, settings, g, pull, scratch.steps)
     return total
 
 

@@ -83,20 +83,24 @@ def covtype() -> Data:
 # ------------------------------------------------------------------------------- many classes
 
 
-def _first_labels(train: str, test: str) -> Data:
-    """Rows of unit length; of several labels the lowest."""
+def _first_labels(train: str, test: str, *, scaled: bool = True) -> Data:
+    """Rows of unit length, or as they are; of several labels the lowest."""
     X, y, test_X, test_y = (part for name in (train, test) for part in read(folder() / name)[:2])
-    return Data(normalize(X), y, normalize(test_X), test_y)
+    return (
+        Data(normalize(X), y, normalize(test_X), test_y) if scaled else Data(X, y, test_X, test_y)
+    )
 
 
-def _images(name: str) -> np.ndarray:
+def _images(name: str, *, scaled: bool) -> np.ndarray:
+    """Rows of unit length, or pixels from 0 to 1."""
     data = gzip.decompress((folder() / name).read_bytes())
-    return normalize(np.frombuffer(data, np.uint8, offset=16).reshape(-1, 784).astype(np.float64))
+    pixels = np.frombuffer(data, np.uint8, offset=16).reshape(-1, 784) / 255.0
+    return normalize(pixels) if scaled else pixels
 
 
 @cache
-def bibtex() -> Data:
-    return _first_labels("bibtex/train.xc.txt.gz", "bibtex/test.xc.txt.gz")
+def bibtex(*, scaled: bool = True) -> Data:
+    return _first_labels("bibtex/train.xc.txt.gz", "bibtex/test.xc.txt.gz", scaled=scaled)
 
 
 @cache
@@ -110,23 +114,23 @@ def rcv1_topics() -> Data:
 
 
 @cache
-def mnist() -> Data:
+def mnist(*, scaled: bool = True) -> Data:
     parts: list[np.ndarray] = []
     for part in ("train", "t10k"):
         labels = gzip.decompress((folder() / f"mnist/{part}-labels-idx1-ubyte.gz").read_bytes())
         parts += [
-            _images(f"mnist/{part}-images-idx3-ubyte.gz"),
+            _images(f"mnist/{part}-images-idx3-ubyte.gz", scaled=scaled),
             np.frombuffer(labels, np.uint8)[8:],
         ]
     return Data(*parts)
 
 
 @cache
-def omniglot() -> Data:
+def omniglot(*, scaled: bool = True) -> Data:
     parts: list[np.ndarray] = []
     for part in ("train", "test"):
         labels = gzip.decompress((folder() / f"omniglot/{part}-labels.txt.gz").read_bytes())
-        images = _images(f"omniglot/{part}-images-idx3-ubyte.gz")
+        images = _images(f"omniglot/{part}-images-idx3-ubyte.gz", scaled=scaled)
         parts += [images, np.array(labels.split(), np.int64)]
     return Data(*parts)
 

@@ -18,7 +18,7 @@ RESULTS = Path(__file__).parent / "results"
 _ROOT = Path(__file__).parent.parent
 README = _ROOT / "README.md"
 # Where tables of results stand.
-DOCUMENTS = [README, _ROOT / "docs" / "softmax.md", _ROOT / "docs" / "untuned.md"]
+DOCUMENTS = [README, *(_ROOT / "docs" / name for name in ("softmax.md", "untuned.md", "choice.md"))]
 
 
 def median_seconds(runs: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import monro
-from monro import LinearClassifier, LinearRegressor, SoftmaxClassifier
+from monro import ChoiceModel, LinearClassifier, LinearRegressor, SoftmaxClassifier
 
 SHARED = {
     "solver": "auto",
@@ -30,6 +30,21 @@ SHARED = {
     "verbose": 0,
 }
 SIGNATURES = {
+    "ChoiceModel": {
+        "link": "softmax",
+        "situation": "situation",
+        "alternative": "alternative",
+        "chosen": "chosen",
+        "attributes": None,
+        "constants": True,
+        "alpha": 0.0,
+        "solver": "auto",
+        "situations_per_step": 500,
+        "alternatives_per_step": 20,
+        "learning_rate": 0.02,
+        "max_epochs": 50,
+        "random_state": None,
+    },
     "LinearClassifier": {"loss": "hinge"} | SHARED,
     "LinearRegressor": {"loss": "squared", "delta": 1.35}
     | {name: value for name, value in SHARED.items() if name != "class_weight"},
@@ -99,7 +114,9 @@ def test_the_examples_of_the_documentation_run(name):
     assert sum(result.failed for result in results) == 0
 
 
-@pytest.mark.parametrize("kind", [LinearClassifier, LinearRegressor, SoftmaxClassifier])
+@pytest.mark.parametrize(
+    "kind", [ChoiceModel, LinearClassifier, LinearRegressor, SoftmaxClassifier]
+)
 def test_every_parameter_and_method_is_documented(kind):
     described = kind.__doc__
     if kind is LinearRegressor:  # which says what differs
@@ -130,6 +147,8 @@ def test_every_parameter_and_method_is_documented(kind):
                 "predict_top_k",
                 "decision_function",
                 "log_loss",
+                "bound",
+                "summary",
                 "evaluate",
                 "score",
                 "sparsify",

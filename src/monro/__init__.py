@@ -3,15 +3,17 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from monro.choice.model import ChoiceModel
     from monro.linear.classifier import LinearClassifier
     from monro.linear.regressor import LinearRegressor
     from monro.persist import load
     from monro.softmax.classifier import SoftmaxClassifier
 
-__all__ = ["LinearClassifier", "LinearRegressor", "SoftmaxClassifier", "load"]
+__all__ = ["ChoiceModel", "LinearClassifier", "LinearRegressor", "SoftmaxClassifier", "load"]
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ChoiceModel": "monro.choice.model",
     "LinearClassifier": "monro.linear.classifier",
     "LinearRegressor": "monro.linear.regressor",
     "SoftmaxClassifier": "monro.softmax.classifier",

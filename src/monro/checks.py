@@ -95,6 +95,7 @@ def data(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool = True
         dtype=[np.float64, np.float32],
         order="C",
         ensure_all_finite=False,  # our own check names the row
+        ensure_min_features=getattr(estimator, "_fewest_features", 1),
     )
     X, y = checked if isinstance(checked, tuple) else (checked, None)
     if X.shape[1] > np.iinfo(np.int32).max:

@@ -28,6 +28,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 # The classes a file may name, and where they live.
 ESTIMATORS = {
+    "ChoiceModel": "monro.choice.model",
     "LinearClassifier": "monro.linear.classifier",
     "LinearRegressor": "monro.linear.regressor",
     "SoftmaxClassifier": "monro.softmax.classifier",
@@ -244,7 +245,7 @@ def load(path: str | Path) -> Any:
 
     Returns
     -------
-    LinearClassifier, LinearRegressor or SoftmaxClassifier
+    ChoiceModel, LinearClassifier, LinearRegressor or SoftmaxClassifier
         The estimator as it was: it predicts the same, and goes on training from where it was.
 
     Raises

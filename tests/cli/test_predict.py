@@ -152,3 +152,11 @@ def test_evaluate_several_classes_and_numbers(folder):
     )
     assert set(numbers) == {"rows", "rmse", "mae", "r2"}
     assert numbers["r2"] > 0.9
+
+
+def test_a_choice_model_is_for_python(folder, tmp_path):
+    frame = {"situation": [0, 0, 1, 1], "alternative": [0, 1, 0, 1], "chosen": [1, 0, 0, 1]}
+    model = monro.ChoiceModel(alpha=1.0).fit(frame | {"x": [0.0, 1.0, 2.0, 5.0]})
+    model.save(tmp_path / "choice.monro")
+    line = failure("predict", tmp_path / "choice.monro", folder / "three.test")
+    assert "this is a ChoiceModel, which reads data frames: use it in Python" in line

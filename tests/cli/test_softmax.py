@@ -206,3 +206,14 @@ def test_a_checkpoint(folder, tmp_path):
     short = ("--set", "max_epochs=2")
     output("fit", folder / "three.train", tmp_path / "model", *arguments, *short)
     assert not (tmp_path / "progress").exists()
+
+
+def test_a_probit(folder, tmp_path):
+    path = tmp_path / "probit.monro"
+    settings = ("solver=augment-reduce", "link=probit", "learning_rate=0.5", "examples_per_step=20")
+    arguments = [word for setting in settings for word in ("--set", setting)]
+    output("fit", folder / "three.train", path, "--task", "softmax", *arguments)
+    line = output("predict", path, folder / "three.test", "--proba").splitlines()[0]
+    proba = [float(cell.split(":")[1]) for cell in line.split("\t")[1:]]
+    assert sum(proba) == pytest.approx(1.0, abs=1e-4)
+    assert json.loads(output("evaluate", path, folder / "three.test", "--json"))["log_loss"] < 1.1

@@ -28,7 +28,8 @@ def make(name, model, X):
         "predictions": model.predict(X).tolist(),
         "parameters": model.get_params(),
         "scores": scores.tolist(),
-        "streams": solver not in ("dual", "lbfgs") and not name.endswith("sparsified"),
+        "streams": solver not in ("dual", "lbfgs", "augment-reduce")
+        and not name.endswith("sparsified"),
     }
     path.with_suffix(".json").write_text(json.dumps(expected, indent=1) + "\n")
 
@@ -53,6 +54,8 @@ def main():
     batches.partial_fit(X, np.roll(np.append(words[1:], "fox"), 1), sample_id=np.arange(40) ** 2)
     make("softmax-batches", batches, X)
     make("softmax-sparsified", SoftmaxClassifier(**settings).fit(X, words).sparsify(), X)
+    probit = {"solver": "augment-reduce", "link": "probit", "posterior": "gaussian"}
+    make("softmax-probit", SoftmaxClassifier(**settings, **probit).fit(X, words), X)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import numpy as np
 from monro import SoftmaxClassifier
 
 STREAMING = ("implicit", "umax", "vanilla", "ove", "nce", "importance", "sco", "exact")
-SOLVERS = (*STREAMING, "lbfgs")
+SOLVERS = (*STREAMING, "augment-reduce", "lbfgs")
 FRUIT = np.array(["apple", "fig", "kiwi", "lime", "pear", "plum"])
 
 

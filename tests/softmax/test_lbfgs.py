@@ -112,6 +112,8 @@ def test_many_epochs_approach_the_optimum(solver, formulation, sampling, classes
     _, _, history = fit(X, y, np.ones(y.size), alpha)
     plan = Plan(
         solver=solver,
+        link="softmax",
+        posterior=None,
         formulation=formulation,
         sampling=sampling,
         examples=1,

@@ -40,7 +40,7 @@ def refusal(**parameters):
         ("solver", "u-max", SOLVERS, "umax"),
         ("solver", "saga", SOLVERS, None),
         ("solver", None, SOLVERS, None),
-        ("link", "probit", ["softmax"], None),
+        ("link", "probitt", ["softmax", "probit", "logistic"], "probit"),
         ("formulation", "ramen", ["auto", "difference", "raman"], "raman"),
         ("formulation", None, ["auto", "difference", "raman"], None),
         ("init", "zeros", ["auto", "zero"], "zero"),
@@ -82,7 +82,7 @@ def test_an_unknown_name_lists_the_known_ones(name, value, valid, meant):
         ("fit_intercept", [None, "yes", 2], "True or False"),
         ("early_stopping", [None, "yes", 2], "True or False"),
         ("warm_start", [None, "yes", 2], "True or False"),
-        ("posterior", ["gaussian", True], "only None"),
+        ("posterior", ["gauss", True], "choose one of 'gaussian'"),
     ],
 )
 def test_a_value_out_of_range_is_named_with_what_is_valid(name, values, valid):

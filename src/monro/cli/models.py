@@ -121,6 +121,10 @@ def _print_result(title: str, result: dict[str, Any], as_json: bool) -> None:
 def _load(model: Path, console: Console, data_name: str, **options: Any) -> tuple[Any, Data]:
     """Return a model, and data read as its training data was."""
     estimator = monro.load(model)
+    if isinstance(estimator, monro.ChoiceModel):
+        raise ValueError(
+            f"{model}: this is a ChoiceModel, which reads data frames: use it in Python"
+        )
     layout = getattr(estimator, "_layout", None)
     if layout is not None:
         names = tuple(layout["names"]) if layout["names"] else None

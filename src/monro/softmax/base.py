@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
 
 from monro.errors import DivergenceError
 from monro.estimator import Estimator, drop_weightless
@@ -17,7 +18,9 @@ from monro.softmax.layout import class_major, is_sparse, n_blocks, sparse_if_mos
 from monro.softmax.lbfgs import fit_lbfgs
 from monro.softmax.placing import place_classes
 from monro.softmax.plans import explain, make_plan
+from monro.softmax.posterior import Spread
 from monro.softmax.rates import choose_rate
+from monro.softmax.reduce import Memory
 from monro.softmax.solvers import SOLVERS, Plan, make_sampler, rate_at
 from monro.softmax.start import local_variables, warm
 from monro.softmax.state import NOWHERE, State, new_state
@@ -33,6 +36,7 @@ from monro.softmax.stream import (
 )
 from monro.softmax.stretch import some_rows
 from monro.softmax.train import BatchTrainer, Problem, Task, Trainer, make_problem
+from monro.softmax.variational import ReduceTrainer, begin_at_random
 from monro.storage import fingerprint
 
 # A loss this many times that of guessing is not learning: explicit steps are running away.
@@ -47,6 +51,8 @@ def _uses_blocks(plan: Plan, X: Any) -> bool:
 
 
 def _trainer_of(plan: Plan) -> type[Trainer]:
+    if plan.solver == "augment-reduce":
+        return ReduceTrainer
     batches = plan.solver == "implicit" and plan.examples > 1
     return BatchTrainer if batches else Trainer
 
@@ -112,6 +118,15 @@ class Softmax(Estimator):
         held_out = y.size * self.validation_fraction
         return y if counts.min() > 1 and held_out >= classes.size else None
 
+    def _weights_checked(self) -> Weights:
+        check_is_fitted(self)
+        weights: Weights = self._weights
+        return weights
+
+    @property
+    def _fewest_features(self) -> int:
+        return 0 if self.solver == "augment-reduce" and self.fit_intercept else 1
+
     # ------------------------------------------------------------------------------------ one fit
 
     def _fit(
@@ -122,7 +137,8 @@ class Softmax(Estimator):
             raise ValueError("solver='lbfgs' keeps no checkpoint: leave checkpoint None")
         seed = self._seed()
         X, y, weight = drop_weightless(X, y, weight)
-        saved = self._checkpoint(checkpoint, X, y, weight, {"State": State}, _same_shape)
+        kinds = {"State": State, "Memory": Memory, "Spread": Spread}
+        saved = self._checkpoint(checkpoint, X, y, weight, kinds, _same_shape)
         if saved is not None and saved.found:
             seed = saved.about("seed")
         earlier = self._earlier() if self.warm_start else None
@@ -166,7 +182,7 @@ class Softmax(Estimator):
             plan = plan._replace(eta0=begun / rate_at(plan._replace(eta0=1.0), taken, taken))
         elif self.learning_rate == "auto" and earlier is not None and self.learning_rate_:
             plan = plan._replace(eta0=self.learning_rate_)
-        elif self.learning_rate == "auto":
+        elif self.learning_rate == "auto" and np.isnan(plan.eta0):
             # Who stops early may stop while the rate is still what it was; and stops at a better
             # place the more slowly it came there.
             tried, slower = (plan, 1.0) if held_out is None else (plan._replace(decay=1.0), 10**0.5)
@@ -176,6 +192,8 @@ class Softmax(Estimator):
             plan = plan._replace(eta0=rate / slower)
         if earlier is None:
             _begin(self.init, plan, problem, state)
+            if self.init == "auto" and plan.solver == "augment-reduce":
+                begin_at_random(state, problem, rng)
         self._note(plan)
         chosen = explain(self, plan, n_classes, trials)
 
@@ -244,11 +262,11 @@ class Softmax(Estimator):
         def evaluate() -> Record:
             record = {}
             if watching:
-                each = losses(trainer.weights(), problem.X[rows], own, self._threads())
+                each = losses(trainer.weights(), problem.X[rows], own, self._threads(), self.link)
                 record["log_loss"] = float(np.average(each, weights=problem.weight[rows]))
             if held_out is not None:
                 X, y, weight = held_out
-                each = losses(trainer.weights(), X, y, self._threads())
+                each = losses(trainer.weights(), X, y, self._threads(), self.link)
                 record["validation_loss"] = float(np.average(each, weights=weight))
             return record
 
@@ -261,7 +279,8 @@ class Softmax(Estimator):
         most = _RUNAWAY * (np.log(trainer.slots.size) + 1.0)
 
         def check(record: Record) -> None:
-            if record["loss"] <= most and (self.solver == "implicit" or _is_finite(trainer.state)):
+            likely = record["loss"] <= most or self.solver == "augment-reduce"  # a bound may be low
+            if likely and (self.solver == "implicit" or _is_finite(trainer.state)):
                 return
             # The classes drawn may be unlucky ones; the exact loss decides.
             rows = _judged(y.size, trainer.slots.size)
@@ -411,5 +430,5 @@ class Softmax(Estimator):
 
     def _class_weights(self) -> Any:
         """Return the weights as ``[class, feature]``."""
-        W, scale, _, slots = self._weights
+        W, scale, _, slots, _ = self._weights
         return W if sp.issparse(W) else class_major(W)[slots] * scale[slots, None]

@@ -8,13 +8,12 @@ import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
 from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from monro import checks, persist
 from monro.rows import Array
 from monro.softmax import evaluate as evaluator
-from monro.softmax.base import Softmax
-from monro.softmax.evaluate import Weights
+from monro.softmax.evaluate import Chances, Weights
+from monro.softmax.inference import Inference
 from monro.softmax.labels import expand, is_indicator, name_columns, read_indicator
 from monro.softmax.plans import check_parameters
 from monro.softmax.solvers import SOLVERS
@@ -32,7 +31,7 @@ def _streams(estimator: Any) -> bool:
     return True
 
 
-class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
+class SoftmaxClassifier(ClassifierMixin, Inference):  # type: ignore[misc]
     r"""Softmax regression whose steps cost the same for ten classes and for a million.
 
     Maximises the likelihood: minimises, over a weight vector and an intercept for each class,
@@ -46,11 +45,14 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
 
     Parameters
     ----------
-    solver : {"implicit", "umax", "vanilla", "ove", "nce", "importance", "sco", "exact", "lbfgs"}
-        "implicit", "umax", "vanilla" and "sco" are unbiased; "ove", "nce" and "importance" are the
-        biased methods they replace; "exact" and "lbfgs" use all classes. docs/softmax.md compares.
-    link : {"softmax"}
-        How scores become probabilities.
+    solver : {"implicit", "umax", "vanilla", "sco", "augment-reduce", "ove", "nce", "importance", \
+"exact", "lbfgs"}
+        "implicit", "umax", "vanilla" and "sco" are unbiased; "augment-reduce" raises a lower bound
+        of the likelihood; "ove", "nce" and "importance" are the biased methods they replace;
+        "exact" and "lbfgs" use all classes. docs/softmax.md compares.
+    link : {"softmax", "probit", "logistic"}
+        How scores become probabilities: the class of highest utility is chosen, which is its score
+        plus Gumbel, Gaussian or logistic noise. The last two are for "augment-reduce".
     formulation : {"auto", "difference", "raman"}
         Which double sum "implicit", "umax" and "vanilla" work on: eq. 5 or eq. 8 of the paper.
         "auto" is "raman" for "implicit" from a warm start, else "difference".
@@ -84,8 +86,10 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
         All labels, where some may not occur in training.
     class_weight : dict, "balanced" or None
         Multiplies the weights of each class's rows.
-    posterior : None
-        Point estimates only.
+    posterior : {None, "gaussian"}
+        "gaussian" fits, with "augment-reduce", a mean and a standard deviation of every weight:
+        alpha then is the precision of the prior per example, and must be above 0. Probabilities
+        are means over the posterior. `coef_std_` and `summary` tell the errors.
     fit_intercept : bool
         Whether to learn intercepts; without, ``intercept_`` is 0.
     dtype : {"float32", "float64"}
@@ -345,15 +349,15 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
 
     # --------------------------------------------------------------------------------- predicting
 
-    def _each_chunk(self, X: Any, reduce: Any) -> Array:
+    def _each_chunk(self, X: Any, reduce: Any, axis: int = 0) -> Array:
+        """Return what `reduce` makes of the scores of some checked rows after the other."""
+        found = list(evaluator.chunked(self._weights, X, reduce, self._threads()))
+        return np.concatenate(found, axis)
+
+    def _chances(self, X: Any) -> tuple[Any, Chances]:
         weights = self._weights_checked()
         X = checks.data(self, X, reset=False)
-        return np.concatenate(list(evaluator.chunked(weights, X, reduce, self._threads())))
-
-    def _weights_checked(self) -> Weights:
-        check_is_fitted(self)
-        weights: Weights = self._weights
-        return weights
+        return X, Chances(weights, X, self.link)
 
     def decision_function(self, X: Any) -> Array:
         """Return scores ``x·w_k + b_k``, (n_rows, n_classes); for two classes the difference."""
@@ -361,26 +365,24 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
         def reduce(S: Array, rows: slice) -> Array:
             return S[:, 1] - S[:, 0] if S.shape[1] == 2 else S
 
-        return self._each_chunk(X, reduce)
+        return self._each_chunk(self._chances(X)[0], reduce)
 
     def predict(self, X: Any) -> Array:
         """Return the likeliest label of each row."""
-        codes = self._each_chunk(X, lambda S, rows: S.argmax(axis=1))
+        codes = self._each_chunk(self._chances(X)[0], lambda S, rows: S.argmax(axis=1))
         labels: Array = self.classes_[codes]
         return labels
 
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithm of each class's probability, of shape (n_rows, n_classes)."""
-        return self._each_chunk(X, lambda S, rows: S - evaluator.log_normaliser(S)[:, None])
+        X, chances = self._chances(X)
+        return self._each_chunk(X, chances.of_all)
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class, of shape (n_rows, n_classes)."""
-
-        def reduce(S: Array, rows: slice) -> Array:
-            P = np.exp(S - S.max(axis=1, keepdims=True))
-            return np.asarray(P / P.sum(axis=1, keepdims=True))
-
-        return self._each_chunk(X, reduce)
+        P = np.exp(self.predict_log_proba(X))
+        P /= P.sum(axis=1, keepdims=True)  # to the last digit
+        return np.asarray(P)
 
     def predict_top_k(self, X: Any, k: int) -> tuple[Array, Array]:
         """Return the k likeliest labels of each row and their log-probabilities, best first.
@@ -408,19 +410,19 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
         """
         checks.whole("k", k, 1)
 
+        X, chances = self._chances(X)
+
         def reduce(S: Array, rows: slice) -> Array:
             best = evaluator.top_k(S, min(k, S.shape[1]))
-            log_proba = np.take_along_axis(S, best, axis=1)
-            log_proba -= evaluator.log_normaliser(S)[:, None]
-            return np.stack([best, log_proba])
+            return np.stack([best, np.take_along_axis(chances.of_all(S, rows), best, axis=1)])
 
-        weights = self._weights_checked()
-        X = checks.data(self, X, reset=False)
-        found = np.concatenate(list(evaluator.chunked(weights, X, reduce, self._threads())), axis=1)
+        found = self._each_chunk(X, reduce, axis=1)
         labels: Array = self.classes_[found[0].astype(np.int64)]
         return labels, found[1]
 
-    def log_loss(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def log_loss(
+        self, X: Any, y: Any, sample_weight: Any = None, *, draws: int | None = None
+    ) -> float:
         """Return the exact mean of ``-log p(y)``, in nats.
 
         Memory grows with the classes, not with the rows times the classes.
@@ -432,6 +434,8 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
             Labels; one the model does not know raises a ValueError. In a matrix, 1 where a row has
             the label, else 0: the loss of a row is the mean over its labels.
         sample_weight : array of shape (n_rows,), optional
+        draws : int, optional
+            Estimate it by so many draws of the noise instead, as paper 001 does: for comparison.
 
         Examples
         --------
@@ -441,7 +445,10 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
         >>> SoftmaxClassifier(random_state=0).fit(X, y).log_loss(X, y) < 0.1
         True
         """
-        return self.evaluate(X, y, sample_weight)["log_loss"]
+        if draws is None:
+            return self.evaluate(X, y, sample_weight)["log_loss"]
+        checks.whole("draws", draws, 1)
+        return self._mean_of(evaluator.sampled_losses, X, y, sample_weight, draws)
 
     def evaluate(self, X: Any, y: Any, sample_weight: Any = None) -> dict[str, float]:
         """Return log_loss, error, top_5_error and calibration_error, all exact.
@@ -470,7 +477,7 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
         X, y = checks.data(self, X, y, reset=False)
         codes = checks.codes(y, self.classes_, "the model does not know")
         weight = None if sample_weight is None else checks.weights(sample_weight, X)
-        return evaluator.evaluate(weights, X, codes, weight, self._threads())
+        return evaluator.evaluate(weights, X, codes, weight, self._threads(), self.link)
 
     def _evaluate_labels(
         self, weights: Weights, X: Any, y: Any, sample_weight: Any
@@ -484,7 +491,7 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
             X, Y, weight = X[labelled], Y[labelled], weight[labelled]
         if not weight.any():
             raise ValueError("sample_weight: no row with a label has a weight above 0")
-        return evaluator.evaluate_labels(weights, X, Y, weight, self._threads())
+        return evaluator.evaluate_labels(weights, X, Y, weight, self._threads(), self.link)
 
     # ----------------------------------------------------------------------------------- the model
 
@@ -515,7 +522,7 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
             coef = sp.csr_matrix(self._class_weights())
             one = np.ones(coef.shape[0], coef.dtype)
             bias = weights.bias[weights.slots]
-            self._weights = Weights(coef, one, bias, np.arange(coef.shape[0]))
+            self._weights = Weights(coef, one, bias, np.arange(coef.shape[0]), weights.spread)
         return self
 
     def densify(self) -> Self:

@@ -1,4 +1,4 @@
-"""The one evaluator: the full softmax over all classes in float64, a chunk of rows at a time.
+"""The one evaluator: exact probabilities of all classes in float64, a chunk of rows at a time.
 
 Every figure monro reports for a softmax model comes from here, whichever solver made it. Memory is
 a chunk of rows times the classes, never all rows times the classes.
@@ -10,14 +10,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import expit, logsumexp
 
 from monro._jit import kernel, lanes_dot
+from monro.integrals import (
+    MOST_POINTS,
+    best_bound_of_rows,
+    log_probabilities_of_rows,
+    log_probability_of_rows,
+    sampled_log_probability_of_rows,
+)
+from monro.links import ENTROPY, LINKS
 from monro.rows import Array, Sparse, as_rows
 from monro.softmax.layout import LANES
 
 _CHUNK = 1 << 22  # scores at a time and thread: 32 MB
 _CLASSES = 1 << 12  # classes of a class-major matrix converted at a time
 _BINS = 15
+_DRAWS = 100  # from a posterior
+_NODES = 40  # of expectations under a variational law
 _DEPTHS = (1, 3, 5)  # k of precision and nDCG at k
 
 
@@ -28,6 +39,7 @@ class Weights(NamedTuple):
     scale: Array  # (slots,)
     bias: Array  # (slots,)
     slots: Array  # (classes,): of each class
+    spread: tuple[Array, Array] | None = None  # standard deviations of weights and intercepts
 
     @property
     def n_classes(self) -> int:
@@ -48,7 +60,7 @@ def sparse_scores(rows: Sparse, W: Array, lanes: Array, out: Array) -> None:
 
 def scores(weights: Weights, X: Any) -> Array:
     """Return ``x·w_k + b_k`` of all rows and classes, in float64."""
-    W, scale, bias, slots = weights
+    W, scale, bias, slots, _ = weights
     X = X.astype(np.float64, copy=False)
     if sp.issparse(W):
         product = X @ W.T
@@ -94,11 +106,121 @@ def log_normaliser(S: Array) -> Array:
     return np.asarray(top + np.log(np.exp(S - top[:, None]).sum(axis=1)))
 
 
-def losses(weights: Weights, X: Any, codes: Array, n_jobs: int = 1) -> Array:
+def log_probabilities(S: Array, link: str = "softmax") -> Array:
+    """Return ``log p_k`` of each row and class, from their scores."""
+    if link == "softmax":
+        return np.asarray(S - log_normaliser(S)[:, None])
+    out = np.empty_like(S)
+    log_probabilities_of_rows(LINKS[link], S, np.empty(MOST_POINTS + 1), out)
+    return out
+
+
+def own_log_probability(S: Array, codes: Array, link: str = "softmax") -> Array:
+    """Return ``log p_k`` of one class k for each row."""
+    if link == "softmax":
+        return np.asarray(S[np.arange(S.shape[0]), codes] - log_normaliser(S))
+    out = np.empty(codes.size)
+    log_probability_of_rows(LINKS[link], S, codes, out)
+    return out
+
+
+class Chances(NamedTuple):
+    """From the scores of some rows of X to the classes' probabilities.
+
+    Where the weights have a posterior, the mean of the probabilities over draws from it.
+    """
+
+    weights: Weights
+    X: Any
+    link: str = "softmax"
+
+    def of_all(self, S: Array, rows: slice) -> Array:
+        """Return ``log p_k`` of each row and class."""
+        each = [log_probabilities(drawn, self.link) for drawn in self._draws(S, rows)]
+        return _log_mean(each)
+
+    def of_one(self, S: Array, rows: slice, codes: Array) -> Array:
+        """Return ``log p_k`` of one class k for each of the rows."""
+        each = [own_log_probability(drawn, codes, self.link) for drawn in self._draws(S, rows)]
+        return _log_mean(each)
+
+    def _draws(self, S: Array, rows: slice) -> Iterator[Array]:
+        if self.weights.spread is None:
+            yield S
+            return
+        W, bias = self.weights.spread
+        X = self.X[rows].astype(np.float64)
+        squares = X.multiply(X) if sp.issparse(X) else X * X
+        deviation = np.sqrt(squares @ (W**2).T + bias**2)
+        # The same for every row, whichever rows are asked for together with it.
+        normal = np.random.default_rng(0).standard_normal((_DRAWS, S.shape[1]))
+        for each in normal:
+            yield S + deviation * each
+
+
+def _log_mean(each: list[Array]) -> Array:
+    return each[0] if len(each) == 1 else np.asarray(logsumexp(each, axis=0) - np.log(len(each)))
+
+
+def losses(weights: Weights, X: Any, codes: Array, n_jobs: int = 1, link: str = "softmax") -> Array:
     """Return the exact negative log-likelihood of each row."""
+    chances = Chances(weights, X, link)
 
     def reduce(S: Array, rows: slice) -> Array:
-        return log_normaliser(S) - S[np.arange(S.shape[0]), codes[rows]]
+        return -chances.of_one(S, rows, codes[rows])
+
+    return np.concatenate(list(chunked(weights, X, reduce, n_jobs)))
+
+
+def sampled_losses(
+    weights: Weights, X: Any, codes: Array, link: str, draws: int, n_jobs: int
+) -> Array:
+    """Return the negative log-likelihood of each row as paper 001 estimates it (section 4)."""
+    centre = scale = 5.0
+    noise = centre + scale * np.random.default_rng(0).standard_normal(draws)
+    log_weight = 0.5 * ((noise - centre) / scale) ** 2 + np.log(scale * np.sqrt(2.0 * np.pi))
+
+    def reduce(S: Array, rows: slice) -> Array:
+        out = np.empty(S.shape[0])
+        sampled_log_probability_of_rows(LINKS[link], S, codes[rows], noise, log_weight, out)
+        return -out
+
+    return np.concatenate(list(chunked(weights, X, reduce, n_jobs)))
+
+
+def one_vs_each(S: Array, codes: Array) -> Array:
+    """Return Titsias' bound of each row's log-likelihood: ``Σ_{k≠y} log σ(s_y - s_k)``."""
+    own = S[np.arange(S.shape[0]), codes]
+    total = np.logaddexp(0.0, S - own[:, None]).sum(axis=1)
+    return np.asarray(np.log(2.0) - total)  # y itself was one of them
+
+
+def evidence(S: Array, codes: Array, eta: Array) -> Array:
+    """Return the bound of each row's softmax log-likelihood for its η (paper 001, eq. 8)."""
+    own = S[np.arange(S.shape[0]), codes]
+    return np.asarray(1.0 - np.log(eta) - np.exp(log_normaliser(S) - own) / eta)
+
+
+def bounds(weights: Weights, X: Any, codes: Array, link: str, solver: str, n_jobs: int) -> Array:
+    """Return, for each row, the largest bound of its log-likelihood of the kind a solver raises."""
+    if link == "probit":
+        nodes, share = np.polynomial.hermite_e.hermegauss(_NODES)
+    else:
+        nodes = np.linspace(-40.0, 40.0, 5 * _NODES + 1)
+        share = expit(nodes) * expit(-nodes)
+    variance = 1.0 if link == "probit" else np.pi**2 / 3.0
+    share = share / share.sum()
+
+    def reduce(S: Array, rows: slice) -> Array:
+        if link == "softmax":
+            if solver == "ove":
+                return one_vs_each(S, codes[rows])
+            # At its best η the bound is the likelihood.
+            return own_log_probability(S, codes[rows])
+        out = np.empty(S.shape[0])
+        entropy = ENTROPY[link]
+        best_bound_of_rows(LINKS[link], S, codes[rows], nodes, share, variance, entropy, out)
+        return out
 
     return np.concatenate(list(chunked(weights, X, reduce, n_jobs)))
 
@@ -123,6 +245,7 @@ def evaluate(
     codes: Array,
     sample_weight: Array | None = None,
     n_jobs: int = 1,
+    link: str = "softmax",
 ) -> dict[str, float]:
     """Measure a softmax model.
 
@@ -138,6 +261,8 @@ def evaluate(
         Weights of the rows in all means.
     n_jobs : int
         Threads.
+    link : {"softmax", "probit", "logistic"}
+        From scores to probabilities.
 
     Returns
     -------
@@ -147,13 +272,14 @@ def evaluate(
         between the likeliest class's probability and how often it is right, over 15 bins of that
         probability.
     """
+    chances = Chances(weights, X, link)
 
     def reduce(S: Array, rows: slice) -> Array:
-        own = S[np.arange(S.shape[0]), codes[rows]]
-        normaliser = log_normaliser(S)
-        better = (own[:, None] < S).sum(axis=1)
-        confidence = np.exp(S.max(axis=1) - normaliser)
-        return np.column_stack([normaliser - own, better, confidence, S.argmax(axis=1)])
+        own, best = codes[rows], S.argmax(axis=1)
+        loss = -chances.of_one(S, rows, own)
+        better = (S[np.arange(own.size), own][:, None] < S).sum(axis=1)
+        confidence = np.exp(chances.of_one(S, rows, best))
+        return np.column_stack([loss, better, confidence, best])
 
     loss, better, confidence, best = np.concatenate(list(chunked(weights, X, reduce, n_jobs))).T
     weight = np.ones(loss.size) if sample_weight is None else sample_weight
@@ -170,7 +296,12 @@ def evaluate(
 
 
 def evaluate_labels(
-    weights: Weights, X: Any, Y: Any, sample_weight: Array, n_jobs: int = 1
+    weights: Weights,
+    X: Any,
+    Y: Any,
+    sample_weight: Array,
+    n_jobs: int = 1,
+    link: str = "softmax",
 ) -> dict[str, float]:
     """Measure a softmax model on rows of several labels.
 
@@ -186,6 +317,8 @@ def evaluate_labels(
         Weights of the rows in all means.
     n_jobs : int
         Threads.
+    link : {"softmax", "probit", "logistic"}
+        From scores to probabilities.
 
     Returns
     -------
@@ -197,12 +330,14 @@ def evaluate_labels(
     depth = min(_DEPTHS[-1], weights.n_classes)
     n_labels = np.diff(Y.indptr)
 
+    chances = Chances(weights, X, link)
+
     def reduce(S: Array, rows: slice) -> Array:
         own, counts = Y[rows], n_labels[rows]
         at = np.repeat(np.arange(counts.size), counts)
-        mean_score = np.bincount(at, S[at, own.indices]) / counts
+        loss = -np.bincount(at, chances.of_all(S, rows)[at, own.indices]) / counts
         hits = own[np.arange(counts.size)[:, None], top_k(S, depth)].toarray()
-        return np.column_stack([log_normaliser(S) - mean_score, hits])
+        return np.column_stack([loss, hits])
 
     measured = np.concatenate(list(chunked(weights, X, reduce, n_jobs)))
     loss, hits = measured[:, 0], measured[:, 1:]

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from monro import checks
+from monro.links import LINKS
 from monro.softmax.layout import LANES, n_blocks
 from monro.softmax.solvers import SOLVERS, Plan, Traits
 
@@ -19,6 +20,7 @@ _DAMPING_IMPLICIT = 0.1
 _NORMALISER = 0.3
 _THOUSANDS = 4096  # classes up to which more of them are drawn, and all of them near the end
 _END = 5  # the last one of so many epochs
+_REDUCE = 0.02  # ρ0 of augment and reduce (paper 001, section 4)
 _DECAY = 0.9  # of the rate, an epoch (paper 000, section 4.1)
 
 
@@ -26,7 +28,7 @@ def check_parameters(estimator: Any) -> None:
     """Check every parameter, and the combinations of them."""
     checks.common(estimator)
     checks.choice("solver", estimator.solver, SOLVERS)
-    checks.choice("link", estimator.link, ["softmax"])
+    checks.choice("link", estimator.link, LINKS)
     checks.choice("formulation", estimator.formulation, FORMULATIONS)
     checks.choice("init", estimator.init, INITS)
     checks.choice("sampling", estimator.sampling, SAMPLING)
@@ -42,7 +44,14 @@ def check_parameters(estimator: Any) -> None:
     if estimator.radius is not None:
         checks.number("radius", estimator.radius, 0.0, open_at_low=True)
     if estimator.posterior is not None:
-        raise ValueError(f"posterior={estimator.posterior!r}: only None is there")
+        checks.choice("posterior", estimator.posterior, ["gaussian"])
+        if estimator.solver != "augment-reduce":
+            raise ValueError("posterior='gaussian' is for solver='augment-reduce'")
+        if estimator.alpha == 0:
+            raise ValueError(
+                "posterior='gaussian' needs a prior: give alpha > 0, its precision is alpha times "
+                "the number of examples"
+            )
     _check_combination(estimator)
 
 
@@ -53,6 +62,16 @@ def _able(what: str) -> str:
 
 def _check_combination(estimator: Any) -> None:
     solver, traits = estimator.solver, SOLVERS[estimator.solver]
+    if estimator.link not in traits.links:
+        valid = [name for name, t in SOLVERS.items() if estimator.link in t.links]
+        raise ValueError(
+            f"solver={solver!r} has no link={estimator.link!r}: use solver={valid[0]!r}"
+        )
+    if solver == "augment-reduce" and estimator.sampling not in ("auto", "uniform", "frequency"):
+        raise ValueError(
+            f"solver='augment-reduce' draws single classes: sampling={estimator.sampling!r} is not "
+            "for it, use 'uniform' or 'frequency'"
+        )
     if estimator.formulation not in ("auto", *traits.formulations):
         valid = [name for name, t in SOLVERS.items() if estimator.formulation in t.formulations]
         raise ValueError(
@@ -108,9 +127,13 @@ def make_plan(estimator: Any, n_classes: int, mean_sqnorm: float) -> Plan:
         separable = estimator.solver == "implicit" and examples == 1 and warm
         formulation = "raman" if separable else "difference"
     rate = estimator.learning_rate
+    if rate == "auto" and estimator.solver == "augment-reduce":
+        rate = _REDUCE
     damping = _DAMPING_IMPLICIT if estimator.solver == "implicit" else _DAMPING
     return Plan(
         solver=estimator.solver,
+        link=estimator.link,
+        posterior=estimator.posterior,
         formulation=formulation,
         sampling=sampling,
         examples=examples,
@@ -131,6 +154,8 @@ def make_plan(estimator: Any, n_classes: int, mean_sqnorm: float) -> Plan:
 def _decay(estimator: Any, examples: int) -> float | None:
     if estimator.epoch_decay is not None:
         return float(estimator.epoch_decay)
+    if estimator.solver == "augment-reduce":
+        return 1.0  # its rates fall by themselves
     # No rate is too large for implicit steps to begin with, if only it falls to 0 in the end; but
     # early stopping does not know the end.
     known_end = not estimator.early_stopping and estimator.tol is None

@@ -30,6 +30,9 @@ class Sampler(Protocol):
         """
 
 
+_FEW = 1024
+
+
 def _float(array: Any, dtype: str) -> Array:
     return np.ascontiguousarray(array, dtype)
 
@@ -74,6 +77,45 @@ def _make_distinct(chosen: Array, n: int, rng: np.random.Generator) -> None:
         ordered = np.sort(chosen[again], axis=1)
         again = again[(np.diff(ordered, axis=1) == 0).any(axis=1)]
         chosen[again] = rng.integers(n, size=(again.size, m), dtype=np.int32)
+
+
+class StratifiedClasses(NamedTuple):
+    """One class of each of m equal parts of those other than y: ``c`` is the size of the part.
+
+    Every class is as likely as with `UniformClasses`, but none is drawn twice, so that there is
+    nothing to sort; and the sums vary less.
+    """
+
+    n_classes: int
+    m: int
+    slots: int
+    dtype: str
+
+    @property
+    def per_step(self) -> int:
+        return self.m
+
+    def draw(self, rows: Array, y: Array, rng: np.random.Generator) -> Slots:
+        borders = self._borders()
+        size = np.diff(borders)
+        # Of 2^24 numbers a part of a thousand gets equal shares, to a ten-thousandth.
+        single = size.max() <= _FEW
+        points = rng.random((y.size, self.m), dtype=np.float32 if single else np.float64)
+        points *= size
+        chosen = points.astype(np.int32)
+        chosen += borders[:-1].astype(np.int32)
+        chosen += chosen >= y[:, None]
+        return Slots(chosen, np.broadcast_to(_float(np.log(size), self.dtype), chosen.shape))
+
+    def _borders(self) -> Array:
+        return np.linspace(0, self.n_classes - 1, self.m + 1).astype(np.int64)
+
+    def touched(self, y: Array, counts: Array) -> Array:
+        return _touched(counts, self.chances())
+
+    def chances(self) -> Array:
+        """Return, for each slot, the mean chance to be drawn for an example of another class."""
+        return np.full(self.slots, self.m / (self.n_classes - 1))
 
 
 class FrequencyClasses(NamedTuple):

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from monro.links import LINKS
 from monro.rows import Array
 from monro.softmax.exact import Exact
 from monro.softmax.implicit import Implicit
@@ -18,6 +19,7 @@ from monro.softmax.samplers import (
     FrequencyBlocks,
     FrequencyClasses,
     Sampler,
+    StratifiedClasses,
     UniformBlocks,
     UniformClasses,
     block_frequencies,
@@ -42,6 +44,7 @@ class Traits(NamedTuple):
     bounded: bool = False  # takes delta and radius
     streams: bool = True  # has partial_fit
     takes_rate: bool = True
+    links: tuple[str, ...] = ("softmax",)
 
 
 _BOTH = ("difference", "raman")
@@ -52,6 +55,9 @@ SOLVERS = {
     "implicit": Traits(_BOTH, sampling="neighbour", few=256),
     "umax": Traits(_BOTH, sampling="frequency", bounded=True),
     "vanilla": Traits(_BOTH, sampling="frequency"),
+    "augment-reduce": Traits(
+        examples=500, classes=20, sampling="uniform", streams=False, links=tuple(LINKS)
+    ),
     "ove": Traits(examples=100, classes=5, sampling="uniform"),
     "nce": Traits(examples=100, classes=5, sampling="frequency", shares=True),
     "importance": Traits(examples=100, classes=5, sampling="frequency", shares=True),
@@ -65,6 +71,8 @@ class Plan(NamedTuple):
     """How to train: everything that "auto" and None were resolved to."""
 
     solver: str
+    link: str
+    posterior: str | None
     formulation: str
     sampling: str
     examples: int  # a step
@@ -99,11 +107,13 @@ def make_sampler(plan: Plan, X: Any, y: Array, counts: Array, rng: np.random.Gen
     dtype = plan.dtype
     n_classes = counts.size
     blocks = n_blocks(n_classes)
-    in_blocks = plan.classes % LANES == 0 and plan.sampling != "uniform"
+    reduces = plan.solver == "augment-reduce"  # it draws single classes
+    in_blocks = plan.classes % LANES == 0 and plan.sampling != "uniform" and not reduces
     if plan.sampling == "all":
         return AllBlocks(blocks, dtype)
     if plan.sampling == "uniform":
-        return UniformClasses(n_classes, min(plan.classes, n_classes - 1), blocks * LANES, dtype)
+        single = StratifiedClasses if reduces else UniformClasses
+        return single(n_classes, min(plan.classes, n_classes - 1), blocks * LANES, dtype)
     m = min(plan.classes // LANES, blocks)
     if plan.sampling == "block":
         return UniformBlocks(blocks, m, dtype)

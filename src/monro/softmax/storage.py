@@ -20,12 +20,14 @@ def to_contents(estimator: Any) -> Contents:
     """Return a fitted estimator's arrays and JSON."""
     check_is_fitted(estimator)
     contents = Contents({}, {"parameters": get_parameters(estimator)})
-    W, scale, bias, slots = estimator._weights
+    W, scale, bias, slots, spread = estimator._weights
     if sp.issparse(W):
         contents.arrays.update(data=W.data, indices=W.indices, indptr=W.indptr)
     else:
         contents.arrays["W"] = W
     contents.arrays.update(scale=scale, bias=bias, slots=slots)
+    if spread is not None:
+        contents.arrays["spread"], contents.arrays["bias_spread"] = spread
     for name in ("classes_", "feature_names_in_"):
         if hasattr(estimator, name):
             put_labels(name, getattr(estimator, name), contents)
@@ -64,6 +66,12 @@ def from_contents(estimator: Any, contents: Contents) -> None:
             raise ValueError("indptr")
     weights = Weights(W, arrays["scale"], arrays["bias"], arrays["slots"])
     _check(weights, shape)
+    if "spread" in arrays:
+        spread = arrays["spread"], arrays["bias_spread"]
+        if spread[0].shape != shape or spread[1].shape != shape[:1]:
+            raise ValueError("spread")
+        _check_numbers(*spread)
+        weights = weights._replace(spread=spread)
     estimator._weights = weights
     if "stream" in contents.about:
         stream = unflatten("stream", contents.about["stream"], arrays, {"Stream": Stream})
@@ -76,7 +84,7 @@ def from_contents(estimator: Any, contents: Contents) -> None:
 
 def _check(weights: Weights, shape: tuple[int, int]) -> None:
     """Raise unless the arrays fit together, and hold numbers."""
-    W, scale, bias, slots = weights
+    W, scale, bias, slots, _ = weights
     classes, features = shape
     blocks = n_blocks(classes)
     values: Any = W.data if sp.issparse(W) else W

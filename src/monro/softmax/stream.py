@@ -40,7 +40,7 @@ def new_weights_for(sparse: bool, n_classes: int, n_features: int, dtype: str) -
 
 def grow(weights: Weights, known: Array, classes: Array) -> Weights:
     """Give every new class a slot behind the others, and the lowest intercept there is."""
-    W, scale, bias, old = weights
+    W, scale, bias, old, _ = weights
     if classes.size == old.size:
         return weights
     blocks = n_blocks(classes.size)
@@ -77,7 +77,7 @@ def remember(stream: Stream, ids: Array, u: Array) -> Stream:
 
 def in_place(weights: Weights, sparse: bool, n_examples: int, dtype: str) -> State:
     """Return the same as `laid_out`, but on the weights' own arrays where that is possible."""
-    W, scale, bias, slots = weights
+    W, scale, bias, slots, _ = weights
     arrays = (W, scale, bias)
     suited = (W.ndim == 3) == sparse and bias.size == n_blocks(slots.size) * LANES
     if suited and all(a.dtype.name == dtype and a.flags.writeable for a in arrays):
@@ -87,7 +87,7 @@ def in_place(weights: Weights, sparse: bool, n_examples: int, dtype: str) -> Sta
 
 def laid_out(weights: Weights, sparse: bool, n_examples: int, dtype: str) -> State:
     """Return earlier weights as a state to change, in the layout that the rows want."""
-    W, scale, bias, slots = weights
+    W, scale, bias, slots, _ = weights
     features = W.shape[1]
     state = new_state(sparse, 0, n_blocks(slots.size), features, n_examples, dtype)
     if W.ndim == state.W.ndim:

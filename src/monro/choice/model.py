@@ -1,0 +1,358 @@
+"""ChoiceModel: conditional logit, probit and logistic of alternatives with attributes."""
+
+from typing import Any, Self
+
+import numpy as np
+from scipy.optimize import minimize
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from monro import checks, persist
+from monro.choice.frames import Choices, column, columns_of, read_choices
+from monro.choice.likelihood import Likelihood, covariance, probabilities
+from monro.choice.stochastic import fit_by_draws
+from monro.links import LINKS
+from monro.rows import Array
+from monro.storage import get_parameters, put_labels, set_parameters, take_labels
+from monro.summary import Summary, summarise
+
+_SOLVERS = ("auto", "likelihood", "augment-reduce")
+_MOST_ROWS = {"softmax": 20_000_000, "probit": 1_000_000, "logistic": 1_000_000}
+_MOST_PARAMETERS = 500  # whose covariance is computed
+_ITERATIONS = 1000
+_RATE = 0.02
+_CERTAIN = 1e-6  # mean loss of choices that can be told without fail
+
+
+class ChoiceModel(BaseEstimator):  # type: ignore[misc]
+    """A choice among alternatives, each with attributes of its own, where some may be unavailable.
+
+    The alternative of highest utility is chosen: ``x·β + constant + noise``. Gumbel noise makes the
+    conditional logit, Gaussian noise the multinomial probit with independent errors.
+
+    Parameters
+    ----------
+    link : {"softmax", "probit", "logistic"}
+        The law of the noise: Gumbel, standard normal, standard logistic.
+    situation, alternative, chosen : str
+        Columns of the frame: which situation a row belongs to, which alternative it tells of, and
+        whether that was chosen (1 or True, else 0). An alternative without a row is not available.
+    attributes : list of str, optional
+        Columns that utility depends on; by default all others.
+    constants : bool
+        Whether each alternative has a constant; that of the first is 0.
+    alpha : float
+        Strength of the ridge on the attributes' coefficients; constants are free.
+    solver : {"auto", "likelihood", "augment-reduce"}
+        "likelihood" maximises the exact likelihood, "augment-reduce" climbs by draws of situations
+        and alternatives. "auto" is the first, up to a million rows (twenty for the softmax).
+    situations_per_step, alternatives_per_step : int
+        Of "augment-reduce".
+    learning_rate : float
+        ρ0 of "augment-reduce".
+    max_epochs : int
+        Of "augment-reduce".
+    random_state : int, RandomState or None
+        Of "augment-reduce".
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_attributes,)
+    constants_ : array of shape (n_alternatives,)
+        Relative to the first alternative's; zeros without constants.
+    attributes_ : list of str
+    alternatives_ : array
+        Their labels, sorted.
+    log_likelihood_ : float
+        Of all choices fitted.
+    covariance_ : array, or None
+        Of the coefficients and all constants but the first: the inverse of the observed
+        information. None for "augment-reduce" and for more than 500 of them.
+    history_ : list of float
+        The mean negative log-likelihood after each iteration, or (minus) its bound.
+
+    Examples
+    --------
+    Twenty thousand people choose among car, bus and, half of them, train:
+
+    >>> import numpy as np
+    >>> from monro import ChoiceModel
+    >>> rng = np.random.default_rng(0)
+    >>> frame = {
+    ...     "situation": np.repeat(np.arange(20_000), 3),
+    ...     "alternative": np.tile(["bus", "car", "train"], 20_000),
+    ...     "price": rng.random(60_000),
+    ...     "minutes": rng.random(60_000),
+    ... }
+    >>> utility = -2.0 * frame["price"] - frame["minutes"] + rng.gumbel(size=60_000)
+    >>> there = (frame["alternative"] != "train") | (rng.random(60_000) < 0.5)
+    >>> utility[~there] = -np.inf
+    >>> best = utility.reshape(-1, 3).max(axis=1).repeat(3)
+    >>> frame["chosen"] = utility == best
+    >>> frame = {name: values[there] for name, values in frame.items()}
+    >>> model = ChoiceModel().fit(frame)
+    >>> [round(float(c), 1) for c in model.coef_]
+    [-2.0, -1.0]
+    >>> model.predict_proba(frame).shape == frame["price"].shape
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        link: str = "softmax",
+        situation: str = "situation",
+        alternative: str = "alternative",
+        chosen: str = "chosen",
+        attributes: list[str] | None = None,
+        constants: bool = True,
+        alpha: float = 0.0,
+        solver: str = "auto",
+        situations_per_step: int = 500,
+        alternatives_per_step: int = 20,
+        learning_rate: float = _RATE,
+        max_epochs: int = 50,
+        random_state: Any = None,
+    ):
+        self.link = link
+        self.situation = situation
+        self.alternative = alternative
+        self.chosen = chosen
+        self.attributes = attributes
+        self.constants = constants
+        self.alpha = alpha
+        self.solver = solver
+        self.situations_per_step = situations_per_step
+        self.alternatives_per_step = alternatives_per_step
+        self.learning_rate = learning_rate
+        self.max_epochs = max_epochs
+        self.random_state = random_state
+
+    # ------------------------------------------------------------------------------------ fitting
+
+    def fit(self, frame: Any, y: None = None) -> Self:
+        """Fit to choices.
+
+        Parameters
+        ----------
+        frame : data frame (pandas, polars, Arrow) or dictionary of columns
+            A row for each alternative that was available in a situation, in any order.
+        y : None
+            The choices are a column of the frame.
+        """
+        self._check_parameters()
+        keys = (self.situation, self.alternative, self.chosen)
+        attributes = self.attributes
+        if attributes is None:
+            attributes = [name for name in columns_of(frame) if name not in keys]
+        choices, labels = read_choices(frame, *keys, list(attributes), None)
+        if not attributes and not self.constants:
+            raise ValueError("there is nothing to fit: give attributes, or constants=True")
+        _check_varies(choices, list(attributes), self.alpha)
+        self.attributes_ = list(attributes)
+        self.alternatives_ = labels
+        self.history_: list[float] = []
+        n_constants = labels.size if self.constants else 0
+        likelihood = Likelihood(choices, n_constants, self.link, float(self.alpha))
+        solver = self.solver
+        if solver == "auto":
+            few = choices.X.shape[0] <= _MOST_ROWS[self.link]
+            solver = "likelihood" if few else "augment-reduce"
+        if solver == "likelihood":
+            theta, self.covariance_ = self._climb(likelihood)
+        else:
+            theta, self.covariance_ = self._draw(choices, n_constants), None
+        self.coef_ = theta[: len(attributes)]
+        self.constants_ = np.append(0.0, theta[len(attributes) :])
+        if not self.constants:
+            self.constants_ = np.zeros(labels.size)
+        self.log_likelihood_ = float(likelihood.slopes(theta)[0].sum())
+        return self
+
+    def _check_parameters(self) -> None:
+        checks.choice("link", self.link, LINKS)
+        checks.choice("solver", self.solver, _SOLVERS)
+        checks.number("alpha", self.alpha, 0.0)
+        checks.number("learning_rate", self.learning_rate, 0.0, open_at_low=True)
+        checks.flag("constants", self.constants)
+        for name in ("situations_per_step", "alternatives_per_step", "max_epochs"):
+            checks.whole(name, getattr(self, name), 1)
+
+    def _climb(self, likelihood: Likelihood) -> tuple[Array, Array | None]:
+        """Maximise the exact likelihood; its surface is concave for all three links."""
+        self._check_chosen(likelihood.choices)
+        scale = likelihood.scales()
+        found = minimize(
+            lambda u: _rescaled(likelihood, u, scale),
+            np.zeros(likelihood.size),
+            jac=True,
+            method="L-BFGS-B",
+            callback=lambda intermediate_result: self.history_.append(intermediate_result.fun),
+            options={
+                "maxiter": _ITERATIONS,
+                "maxfun": 2 * _ITERATIONS,
+                "gtol": 1e-8,
+                "ftol": 1e-14,
+            },
+        )
+        theta = found.x * scale
+        if found.fun < _CERTAIN:
+            raise ValueError(_SEPARATED)
+        if likelihood.size > _MOST_PARAMETERS:
+            return theta, None
+        return theta, covariance(likelihood.information(theta))
+
+    def _check_chosen(self, choices: Choices) -> None:
+        """Raise for an alternative nobody chose: its constant has no best value."""
+        count = np.bincount(choices.alternative[choices.chosen], minlength=self.alternatives_.size)
+        if self.constants and not count.all():
+            label = self.alternatives_.tolist()[count.argmin()]
+            raise ValueError(
+                f"alternative {label!r} is never chosen, so no constant is low enough for it: drop "
+                "its rows, or use constants=False or solver='augment-reduce'"
+            )
+
+    def _draw(self, choices: Choices, n_constants: int) -> Array:
+        return fit_by_draws(
+            choices,
+            n_constants,
+            self.link,
+            alpha=float(self.alpha),
+            learning_rate=float(self.learning_rate),
+            situations_per_step=self.situations_per_step,
+            alternatives_per_step=self.alternatives_per_step,
+            max_epochs=self.max_epochs,
+            rng=np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1)),
+            after_epoch=self.history_.append,
+        )
+
+    # --------------------------------------------------------------------------------- predicting
+
+    def _read(self, frame: Any, *, chosen: bool) -> tuple[Choices, Array]:
+        check_is_fitted(self, "coef_")
+        choices, _ = read_choices(
+            frame,
+            self.situation,
+            self.alternative,
+            self.chosen if chosen else None,
+            self.attributes_,
+            self.alternatives_,
+        )
+        return choices, choices.X @ self.coef_ + self.constants_[choices.alternative]
+
+    def predict_proba(self, frame: Any) -> Array:
+        """Return, for each row of the frame, the probability that its alternative is chosen."""
+        choices, s = self._read(frame, chosen=False)
+        p = np.empty(s.size)
+        p[choices.order] = probabilities(self.link, s, choices.starts)
+        return p
+
+    def predict(self, frame: Any) -> Array:
+        """Return, for each row of the frame, whether its alternative is the likeliest."""
+        choices, s = self._read(frame, chosen=False)
+        best = np.zeros(s.size, bool)
+        starts = choices.starts
+        top = np.repeat(np.maximum.reduceat(s, starts[:-1]), np.diff(starts))
+        first = np.flatnonzero(s == top)
+        kept = np.unique(np.searchsorted(starts, first, side="right"), return_index=True)[1]
+        best[choices.order[first[kept]]] = True
+        return best
+
+    def log_loss(self, frame: Any) -> float:
+        """Return the exact mean of ``-log p`` of the choices, in nats."""
+        choices, _ = self._read(frame, chosen=True)
+        n_constants = self.alternatives_.size
+        likelihood = Likelihood(choices, n_constants, self.link, 0.0)
+        theta = np.append(self.coef_, self.constants_[1:])
+        return float(-likelihood.slopes(theta)[0].mean())
+
+    def score(self, frame: Any, y: None = None) -> float:
+        """Return the share of situations whose likeliest alternative was chosen."""
+        self._read(frame, chosen=True)
+        right = self.predict(frame) & (np.asarray(column(frame, self.chosen)) != 0)
+        return float(right.sum() / np.unique(column(frame, self.situation)).size)
+
+    def shares(self, frame: Any) -> dict[Any, float]:
+        """Return the predicted share of each alternative in the frame's situations."""
+        choices, s = self._read(frame, chosen=False)
+        p = probabilities(self.link, s, choices.starts)
+        total = np.bincount(choices.alternative, p, self.alternatives_.size)
+        mean = total / (choices.starts.size - 1)
+        return dict(zip(self.alternatives_.tolist(), mean.tolist(), strict=True))
+
+    def summary(self, level: float = 0.95) -> Summary:
+        """Return a table of coefficients with standard errors and intervals.
+
+        Parameters
+        ----------
+        level : float
+            Of the intervals.
+        """
+        check_is_fitted(self, "coef_")
+        if self.covariance_ is None:
+            raise ValueError(
+                "there are no standard errors: fit with solver='likelihood' and at most "
+                f"{_MOST_PARAMETERS} coefficients"
+            )
+        names, values = list(map(str, self.attributes_)), self.coef_
+        if self.constants:
+            names += [f"constant of {label}" for label in self.alternatives_[1:]]
+            values = np.append(values, self.constants_[1:])
+        return summarise(names, values, np.sqrt(np.diag(self.covariance_)), level)
+
+    # --------------------------------------------------------------------------------------- files
+
+    def save(self, path: Any) -> None:
+        """Write the fitted model to one file, for `monro.load`."""
+        persist.save(self, path)
+
+    def _to_contents(self) -> persist.Contents:
+        check_is_fitted(self, "coef_")
+        contents = persist.Contents({}, {"parameters": get_parameters(self)})
+        contents.arrays.update(coef=self.coef_, constants=self.constants_)
+        if self.covariance_ is not None:
+            contents.arrays["covariance"] = self.covariance_
+        put_labels("alternatives_", self.alternatives_, contents)
+        fitted = ("attributes_", "history_", "log_likelihood_")
+        contents.about["fitted"] = {name: getattr(self, name) for name in fitted}
+        return contents
+
+    def _from_contents(self, contents: persist.Contents) -> None:
+        set_parameters(self, contents.about["parameters"])
+        for name in ("attributes_", "history_", "log_likelihood_"):
+            setattr(self, name, contents.about["fitted"][name])
+        labels = take_labels("alternatives_", contents)
+        coef, constants = contents.arrays["coef"], contents.arrays["constants"]
+        if labels is None or coef.shape != (len(self.attributes_),):
+            raise ValueError("coef")
+        if constants.shape != labels.shape or not np.isfinite(coef).all():
+            raise ValueError("constants")
+        self.alternatives_, self.coef_, self.constants_ = labels, coef, constants
+        self.covariance_ = contents.arrays.get("covariance")
+
+
+_SEPARATED = (
+    "the choices can be told from the attributes without fail: no coefficients are the best, ever "
+    "larger ones are better; give alpha > 0, or leave attributes out"
+)
+
+
+def _rescaled(likelihood: Likelihood, u: Array, scale: Array) -> tuple[float, Array]:
+    value, gradient = likelihood(u * scale)
+    return value, gradient * scale
+
+
+def _check_varies(choices: Choices, attributes: list[str], alpha: float) -> None:
+    """Raise for an attribute that is the same for all alternatives of every situation."""
+    if alpha > 0.0:
+        return
+    starts = choices.starts[:-1]
+    high, low = (f.reduceat(choices.X, starts) for f in (np.maximum, np.minimum))
+    varies = np.asarray((high > low).any(axis=0))
+    for name, matters in zip(attributes, varies, strict=True):
+        if not matters:
+            raise ValueError(
+                f"attribute {name!r} is the same for all alternatives of every situation, so it "
+                "cannot matter: leave it out, or multiply it with one that varies"
+            )

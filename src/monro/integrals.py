@@ -1,0 +1,221 @@
+"""The probability of a choice: an integral over one alternative's utility.
+
+With t the utility of alternative k, ``p_k = ∫ φ(t - s_k) Π_{j≠k} Φ(t - s_j) dt``. The integrand is
+smooth and log-concave, so the trapezoidal rule gains digits with every point: some tens of points
+are enough for twelve. ``Π_j Φ(t - s_j)`` is the same for all alternatives: all their probabilities
+cost little more than one. Far out in the tails they are sums of logarithms, and stay exact there.
+"""
+
+import math
+
+from monro._jit import kernel, leaf
+from monro.links import Law, hazard, log_cdf, log_density, slope
+from monro.rows import Array
+
+MOST_POINTS = 4096
+_NEGLIGIBLE = 45.0  # nats below the peak
+_POINTS_A_WIDTH = 2.5  # of the integrand at its peak
+_WIDEST = 0.4  # between two points
+_MOST_ROUNDS = 100
+
+
+@leaf
+def log_integrand(law: Law, s: Array, k: int, t: float) -> float:
+    """``log φ(t - s_k) + Σ_{j≠k} log Φ(t - s_j)``."""
+    total = log_density(law, t - s[k])
+    for j in range(s.size):
+        if j != k:
+            total += log_cdf(law, t - s[j])
+    return total
+
+
+@leaf
+def rise(law: Law, s: Array, k: int, t: float) -> float:
+    """Return the slope of the log-integrand, which falls with t."""
+    total = slope(law, t - s[k])
+    for j in range(s.size):
+        if j != k:
+            total += hazard(law, t - s[j])
+    return total
+
+
+@leaf
+def peak_of(law: Law, s: Array, k: int) -> float:
+    """Return about where the integrand is largest."""
+    low = s[k]
+    for j in range(s.size):
+        low = max(low, s[j])
+    step = 1.0
+    up = rise(law, s, k, low) > 0.0
+    high = low
+    while (rise(law, s, k, high) > 0.0) == up and step < 1e9:
+        low = high
+        high = high + step if up else high - step
+        step *= 2.0
+    if not up:
+        low, high = high, low
+    while high - low > 0.05:
+        middle = 0.5 * (low + high)
+        if rise(law, s, k, middle) > 0.0:
+            low = middle
+        else:
+            high = middle
+    return float(0.5 * (low + high))
+
+
+@leaf
+def end_of(law: Law, s: Array, k: int, peak: float, direction: float) -> float:
+    """Return where, on one side, the integrand no longer counts."""
+    least = log_integrand(law, s, k, peak) - _NEGLIGIBLE
+    near = 0.0
+    far = 1.0
+    while log_integrand(law, s, k, peak + direction * far) > least:
+        near = far
+        far *= 2.0
+    for _ in range(4):
+        middle = 0.5 * (near + far)
+        if log_integrand(law, s, k, peak + direction * middle) > least:
+            near = middle
+        else:
+            far = middle
+    return peak + direction * far
+
+
+@leaf
+def spacing_of(law: Law, s: Array, k: int, peak: float) -> float:
+    """Return how far apart points may lie, by the integrand's width at its peak."""
+    d = 0.05
+    curvature = (rise(law, s, k, peak - d) - rise(law, s, k, peak + d)) / (2.0 * d)
+    return min(_WIDEST, 1.0 / (_POINTS_A_WIDTH * math.sqrt(max(curvature, 1e-12))))
+
+
+@kernel
+def log_probability(law: Law, s: Array, k: int) -> float:
+    """``log p_k`` of one alternative for the scores s."""
+    peak = peak_of(law, s, k)
+    low = end_of(law, s, k, peak, -1.0)
+    high = end_of(law, s, k, peak, 1.0)
+    points = 1 + math.ceil((high - low) / spacing_of(law, s, k, peak))
+    step = (high - low) / points
+    top = log_integrand(law, s, k, peak)
+    total = 0.0
+    for q in range(points + 1):
+        total += math.exp(log_integrand(law, s, k, low + q * step) - top)
+    return top + math.log(total * step)
+
+
+@kernel
+def log_probabilities(law: Law, s: Array, points: Array, out: Array) -> None:
+    """``out_k = log p_k`` of all alternatives; `points` is room for `MOST_POINTS` + 1 numbers."""
+    least = 0
+    most = 0
+    for j in range(s.size):
+        least = j if s[j] < s[least] else least
+        most = j if s[j] > s[most] else most
+    lower_peak = peak_of(law, s, least)
+    upper_peak = peak_of(law, s, most)
+    low = end_of(law, s, least, lower_peak, -1.0)
+    high = end_of(law, s, most, upper_peak, 1.0)
+    spacing = min(spacing_of(law, s, least, lower_peak), spacing_of(law, s, most, upper_peak))
+    n = min(points.size - 1, 1 + math.ceil((high - low) / spacing))
+    step = (high - low) / n
+    for q in range(n + 1):
+        t = low + q * step
+        total = 0.0
+        for j in range(s.size):
+            total += log_cdf(law, t - s[j])
+        points[q] = total
+    for k in range(s.size):
+        top = -math.inf
+        total = 0.0
+        for q in range(n + 1):
+            t = low + q * step - s[k]
+            value = points[q] + log_density(law, t) - log_cdf(law, t)
+            if value > top:
+                total = total * math.exp(top - value) + 1.0
+                top = value
+            else:
+                total += math.exp(value - top)
+        out[k] = top + math.log(total * step)
+
+
+@kernel
+def log_probability_of_rows(law: Law, S: Array, codes: Array, out: Array) -> None:
+    """``out_i = log p_k`` of row i's alternative k."""
+    for i in range(S.shape[0]):
+        out[i] = log_probability(law, S[i], codes[i])
+
+
+@kernel
+def log_probabilities_of_rows(law: Law, S: Array, points: Array, out: Array) -> None:
+    """``out_ik = log p_k`` of all alternatives of every row."""
+    for i in range(S.shape[0]):
+        log_probabilities(law, S[i], points, out[i])
+
+
+@kernel
+def sampled_log_probability(law: Law, s: Array, k: int, draws: Array, log_weight: Array) -> float:
+    """``log p_k`` as paper 001 estimates it (section 4): by importance sampling.
+
+    `draws` are of the utility's noise, weighted by the inverse of the density they come from.
+    """
+    top = -math.inf
+    total = 0.0
+    for q in range(draws.size):
+        value = log_integrand(law, s, k, s[k] + draws[q]) + log_weight[q]
+        if value > top:
+            total = total * math.exp(top - value) + 1.0
+            top = value
+        else:
+            total += math.exp(value - top)
+    return top + math.log(total / draws.size)
+
+
+@kernel
+def best_bound(
+    law: Law, s: Array, k: int, nodes: Array, weight: Array, variance: float, entropy: float
+) -> float:
+    """Return the largest bound of ``log p_k`` over laws q = μ + σ·(standard law) of the utility.
+
+    ``E_q[log φ(t - s_k) + Σ_j log Φ(t - s_j)] + entropy + log σ``; the expectation is a sum over
+    nodes of the standard law. The integrand's logarithm f is concave, so at the best q, and only
+    there, ``E f' = 0`` and ``-σ E[f' υ] = 1``.
+    """
+    mu = peak_of(law, s, k)
+    sigma = 1.0
+    for _ in range(_MOST_ROUNDS):
+        mean = 0.0
+        fall = 0.0
+        for q in range(nodes.size):
+            d = weight[q] * rise(law, s, k, mu + sigma * nodes[q])
+            mean += d
+            fall -= d * nodes[q]
+        change = mean * sigma * variance / fall  # of μ: Newton's, for f as curved as its mean
+        mu += min(max(change, -3.0 * sigma), 3.0 * sigma)
+        shrinks = math.sqrt(sigma * fall)
+        sigma /= min(max(shrinks, 0.3), 3.0)
+        if abs(change) < 1e-6 * sigma and abs(shrinks - 1.0) < 1e-6:
+            break
+    bound = entropy + math.log(sigma)
+    for q in range(nodes.size):
+        bound += weight[q] * log_integrand(law, s, k, mu + sigma * nodes[q])
+    return bound
+
+
+@kernel
+def sampled_log_probability_of_rows(
+    law: Law, S: Array, codes: Array, draws: Array, log_weight: Array, out: Array
+) -> None:
+    """``out_i``: an estimate of ``log p_k`` of row i's alternative k."""
+    for i in range(S.shape[0]):
+        out[i] = sampled_log_probability(law, S[i], codes[i], draws, log_weight)
+
+
+@kernel
+def best_bound_of_rows(
+    law: Law, S: Array, codes: Array, nodes: Array, weight: Array, variance: float,
+    entropy: float, out: Array,
+) -> None:  # fmt: skip
+    """``out_i``: the largest bound of ``log p_k`` of row i's alternative k."""
+    for i in range(S.shape[0]):
+        out[i] = best_bound(law, S[i], codes[i], nodes, weight, variance, entropy)

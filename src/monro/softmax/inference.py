@@ -1,0 +1,113 @@
+"""What a fitted softmax tells a statistician: a bound of its likelihood, errors, a table."""
+
+from typing import Any
+
+import numpy as np
+
+from monro import checks
+from monro.rows import Array
+from monro.softmax import evaluate as evaluator
+from monro.softmax.base import Softmax
+from monro.summary import Summary, summarise
+
+
+class Inference(Softmax):
+    """The part of `SoftmaxClassifier` that is about its likelihood and its posterior."""
+
+    def bound(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the mean of the lower bound of ``log p(y)`` that the solver raises, in nats.
+
+        For "ove" it is one-vs-each's; for the probit and logistic links the largest over Gaussian
+        (logistic) laws of the noise. The softmax's bounds are the likelihood itself where the
+        examples' local variables are at their best: then this is ``-log_loss(X, y)``.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or data frame of shape (n_rows, n_features)
+        y : array of shape (n_rows,)
+        sample_weight : array of shape (n_rows,), optional
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from monro import SoftmaxClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = SoftmaxClassifier(solver="ove", random_state=0).fit(X, y)
+        >>> model.bound(X, y) < -model.log_loss(X, y)
+        True
+        """
+        return self._mean_of(evaluator.bounds, X, y, sample_weight, self.solver)
+
+    def _mean_of(self, each_of: Any, X: Any, y: Any, sample_weight: Any, option: Any) -> float:
+        """Return the weighted mean over rows of what the evaluator measures for each."""
+        weights = self._weights_checked()
+        X, y = checks.data(self, X, y, reset=False)
+        codes = checks.codes(y, self.classes_, "the model does not know")
+        weight = None if sample_weight is None else checks.weights(sample_weight, X)
+        each = each_of(weights, X, codes, self.link, option, self._threads())
+        return float(np.average(each, weights=weight))
+
+    def _spread(self) -> tuple[Array, Array]:
+        spread = self._weights_checked().spread
+        if spread is None:
+            raise AttributeError("there is no posterior: fit with posterior='gaussian'")
+        return spread
+
+    @property
+    def coef_std_(self) -> Array:
+        """Standard deviations of ``coef_`` under the posterior, of its shape."""
+        return _of_difference(self._spread()[0])
+
+    @property
+    def intercept_std_(self) -> Array:
+        """Standard deviations of ``intercept_`` under the posterior, of its shape."""
+        return _of_difference(self._spread()[1])
+
+    def summary(self, level: float = 0.95) -> Summary:
+        """Return a table of all coefficients with posterior standard errors and intervals.
+
+        Only differences between classes mean something; so coefficients are told as differences
+        from the mean over the classes.
+
+        Parameters
+        ----------
+        level : float
+            Of the intervals.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from monro import SoftmaxClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = SoftmaxClassifier(
+        ...     solver="augment-reduce", posterior="gaussian", alpha=0.01, random_state=0
+        ... )
+        >>> table = model.fit(X, y).summary()
+        >>> table.name[:2], len(table.name)
+        (['0: intercept', '0: x0'], 15)
+        """
+        deviations, bias_deviations = self._spread()
+        weights = self._weights_checked()
+        coef, errors = self._class_weights(), deviations
+        features = list(getattr(self, "feature_names_in_", []))
+        features = features or [f"x{j}" for j in range(self.n_features_in_)]
+        if self.fit_intercept:
+            coef = np.column_stack([weights.bias[weights.slots], coef])
+            errors = np.column_stack([bias_deviations, errors])
+            features = ["intercept", *features]
+        names = [f"{label}: {feature}" for label in self.classes_ for feature in features]
+        coef = coef - coef.mean(axis=0)
+        return summarise(names, coef.ravel(), _of_centred(errors).ravel(), level)
+
+
+def _of_difference(deviation: Array) -> Array:
+    """Return the deviation of what two classes are told by: the difference of their weights."""
+    two = len(deviation) == 2
+    return np.asarray(np.sqrt((deviation**2).sum(axis=0, keepdims=True)) if two else deviation)
+
+
+def _of_centred(deviation: Array) -> Array:
+    """Return the deviation of ``w_k - mean_j w_j`` for independent weights."""
+    n_classes, variance = len(deviation), deviation**2
+    mean = variance.sum(axis=0) / n_classes**2
+    return np.asarray(np.sqrt(variance * (1.0 - 2.0 / n_classes) + mean))

@@ -1,0 +1,146 @@
+"""The laws of noise against SciPy's, far out in both tails; choice probabilities against quad."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import special, stats
+from scipy.integrate import quad
+
+from monro._jit import kernel
+from monro.integrals import MOST_POINTS, log_probabilities, log_probability
+from monro.links import (
+    LINKS,
+    cdf_curvature,
+    curvature,
+    hazard,
+    log_cdf,
+    log_density,
+    slope,
+)
+
+# log φ, its slope, log Φ, φ/Φ
+LAWS = {
+    "probit": (
+        stats.norm.logpdf,
+        np.negative,
+        special.log_ndtr,
+        lambda t: np.sqrt(2 / np.pi) / special.erfcx(-t / np.sqrt(2)),
+    ),
+    "logistic": (
+        stats.logistic.logpdf,
+        lambda t: -np.tanh(t / 2),
+        special.log_expit,
+        lambda t: special.expit(-t),
+    ),
+    "softmax": (
+        stats.gumbel_r.logpdf,
+        lambda t: np.expm1(-t),
+        stats.gumbel_r.logcdf,
+        lambda t: np.exp(-t),
+    ),
+}
+TS = np.concatenate([np.linspace(-40.0, 40.0, 401), [-1.0, -1e-9, 0.0, 1e-9]])
+PROPERTY = settings(deadline=None, derandomize=True, max_examples=60)
+
+
+@kernel
+def at(law, t):
+    return log_density(law, t), slope(law, t), log_cdf(law, t), hazard(law, t)
+
+
+@kernel
+def curvatures(law, t):
+    return curvature(law, t), cdf_curvature(law, t)
+
+
+@pytest.mark.parametrize("link", LAWS)
+def test_laws_are_scipys(link):
+    found = np.array([at(LINKS[link], t) for t in TS]).T
+    for ours, theirs in zip(found, LAWS[link], strict=True):
+        np.testing.assert_allclose(ours, theirs(TS), rtol=1e-12, atol=1e-300)
+
+
+@pytest.mark.parametrize("link", LAWS)
+@given(t=st.floats(-30.0, 30.0))
+@PROPERTY
+def test_the_slopes_are_slopes(link, t):
+    h = 1e-5
+    before, here, after = (np.array(at(LINKS[link], x)) for x in (t - h, t, t + h))
+    rise = (after - before) / (2 * h)
+    np.testing.assert_allclose(rise[[0, 2]], here[[1, 3]], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(-rise[[1, 3]], curvatures(LINKS[link], t), rtol=1e-5, atol=1e-5)
+
+
+# ------------------------------------------------------------------------------------ integrals
+
+
+def probabilities(link, s):
+    s = np.asarray(s, float)
+    out = np.empty(s.size)
+    log_probabilities(LINKS[link], s, np.empty(MOST_POINTS + 1), out)
+    return out
+
+
+def by_quad(link, s, k):
+    """Return log p_k, by adaptive integration around the peak on a grid."""
+    pdf, _, cdf, _ = LAWS[link]
+
+    def log_integrand(t):
+        t = np.asarray(t)[..., None]
+        return pdf(t[..., 0] - s[k]) + np.delete(cdf(t - s), k, axis=-1).sum(axis=-1)
+
+    grid = np.linspace(s.min() - 30.0, s.max() + 60.0, 20_001)
+    values = log_integrand(grid)
+    top, peak = values.max(), grid[values.argmax()]
+    pieces = [peak + d for d in (-40.0, -5.0, -1.0, 0.0, 1.0, 5.0, 60.0)]
+    total = sum(
+        quad(lambda t: np.exp(log_integrand(t) - top), a, b, epsabs=1e-14, epsrel=1e-12)[0]
+        for a, b in pairwise(pieces)
+    )
+    return top + np.log(total)
+
+
+@pytest.mark.parametrize("link", LAWS)
+@given(
+    scores=st.lists(st.floats(-20.0, 20.0), min_size=2, max_size=7),
+    shift=st.floats(-100.0, 100.0),
+)
+@PROPERTY
+def test_probabilities_are_the_integral(link, scores, shift):
+    s = np.array(scores) + shift
+    found = probabilities(link, s)
+    for k in range(s.size):
+        assert found[k] == pytest.approx(by_quad(link, s - shift, k), abs=1e-6)
+        assert log_probability(LINKS[link], s, k) == pytest.approx(found[k], abs=1e-8)
+
+
+@pytest.mark.parametrize("link", LAWS)
+@pytest.mark.parametrize("n", [2, 30, 3000])
+@pytest.mark.parametrize("spread", [0.0, 1.0, 10.0])
+def test_probabilities_sum_to_one(link, n, spread):
+    s = spread * np.random.default_rng(0).standard_normal(n)
+    p = np.exp(probabilities(link, s))
+    assert p.sum() == pytest.approx(1.0, abs=1e-8)
+    assert (np.diff(p[np.argsort(s)]) >= -1e-15).all()
+    for k in (int(s.argmin()), int(s.argmax())):
+        one = log_probability(LINKS[link], s, k)
+        assert one == pytest.approx(probabilities(link, s)[k], abs=1e-8)
+
+
+@given(scores=st.lists(st.floats(-50.0, 50.0), min_size=2, max_size=50))
+@PROPERTY
+def test_gumbel_noise_is_the_softmax(scores):
+    np.testing.assert_allclose(
+        probabilities("softmax", scores), special.log_softmax(scores), atol=1e-8
+    )
+
+
+@given(a=st.floats(-50.0, 50.0), b=st.floats(-50.0, 50.0))
+@PROPERTY
+def test_of_two_the_probit_is_a_normal_probability(a, b):
+    found = probabilities("probit", [a, b])
+    expected = special.log_ndtr((a - b) / np.sqrt(2.0) * np.array([1.0, -1.0]))
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)

@@ -141,6 +141,23 @@ def test_a_natural_step_is_newtons_on_average(link):
     np.testing.assert_allclose(moves.bias, [*-g, g.sum()], rtol=1e-5)
 
 
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_classes_drawn_again_and_the_own_one_do_not_pull(link, dtype):
+    model = make_model(link)
+    W, bias = np.zeros((4, 0), dtype), np.zeros(4, dtype)
+    memory = new_memory(model, 1, W, bias)
+    drawn = Slots(np.array([[0, -1, 2]], np.int32), np.zeros((1, 3), dtype))
+    moves = Moves(np.zeros_like(W), np.zeros_like(bias))
+    take_batch(
+        model, as_rows(np.empty((1, 0), dtype)), np.array([2], np.int32), np.ones(1, dtype),
+        np.array([0]), drawn, np.zeros((1, 2)), 0, W, bias, memory, moves, Point(),
+        np.empty(3, dtype),
+    )  # fmt: skip
+    assert moves.bias[1] == moves.bias[3] == 0.0
+    assert moves.bias[2] == -moves.bias[0] > 0.0
+
+
 def test_the_first_step_has_no_past():
     w, squares = np.zeros(3), np.zeros(3)
     moves = np.array([1.0, -4.0, 0.0])

@@ -1,12 +1,12 @@
 """Augment and reduce (paper 001): variational EM on mini-batches of examples and of classes.
 
 Of the noise that makes alternative y the best, ε, each example keeps a law q: for the softmax
-Gumbel(log η, 1), else a Gaussian or logistic with location μ and scale log(1 + e^γ). With
-``z_k = s_k - s_y``, c_k the inverse chance of class k to be drawn and S the classes drawn,
+Gumbel(log η, 1), else N(μ, 1/P). With ``z_k = s_k - s_y``, c_k the inverse chance of class k to be
+drawn and S the classes drawn,
 
 - the softmax (Algorithm 1): ``η̃ = 1 + Σ_S c_k e^{z_k}``, ``η ← (1 - a) η + a η̃``, and a class pulls
   with ``g_k = c_k e^{z_k}/η``;
-- probit and logistic (Algorithm 2): with ``ε = μ + σ υ`` a step along
+- probit and logistic (Algorithm 2): for ε ~ q a step of q along
   ``(log φ)'(ε) + Σ_S c_k (φ/Φ)(ε - z_k)`` and the entropy's slope; then from a new ε
   ``g_k = c_k (φ/Φ)(ε - z_k)``.
 
@@ -47,7 +47,7 @@ class Memory(NamedTuple):
     """All that the solver remembers besides the weights."""
 
     location: Array  # (examples,): η of the softmax, else μ
-    scale: Array  # (examples,): γ
+    scale: Array  # (examples,): P; as printed γ, where the scale is log(1 + e^γ)
     squares: Array  # s of each weight
     bias_squares: Array
     steps: Array  # (1,): taken so far
@@ -71,12 +71,15 @@ def respond(
 
 @lanes_leaf
 def scaled_exponentials(z: Array, log_c: Array) -> Any:
-    """Replace z by ``c e^z``; return the sum."""
+    """Replace z by ``c e^z``, 0 for a class left out; return the sum."""
     largest = z.dtype.type(_LARGEST)
-    total = z.dtype.type(0.0)
+    nowhere = z.dtype.type(0.5 * NOWHERE)
+    zero = z.dtype.type(0.0)
+    total = zero
     for d in range(z.size):
         t = z[d] + log_c[d]
-        z[d] = fast_exp(t if t < largest else largest)
+        e = fast_exp(t if t < largest else largest)
+        z[d] = e if t > nowhere else zero
         total += z[d]
     return total
 

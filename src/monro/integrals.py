@@ -89,15 +89,20 @@ def spacing_of(law: Law, s: Array, k: int, peak: float) -> float:
     return min(_WIDEST, 1.0 / (_POINTS_A_WIDTH * math.sqrt(max(curvature, 1e-12))))
 
 
-@kernel
-def log_probability(law: Law, s: Array, k: int) -> float:
-    """``log p_k`` of one alternative for the scores s."""
+@leaf
+def grid_of(law: Law, s: Array, k: int) -> tuple[float, float, int, float]:
+    """Return the first point, the step, how many steps there are, and the log of the peak."""
     peak = peak_of(law, s, k)
     low = end_of(law, s, k, peak, -1.0)
     high = end_of(law, s, k, peak, 1.0)
     points = 1 + math.ceil((high - low) / spacing_of(law, s, k, peak))
-    step = (high - low) / points
-    top = log_integrand(law, s, k, peak)
+    return low, (high - low) / points, points, log_integrand(law, s, k, peak)
+
+
+@kernel
+def log_probability(law: Law, s: Array, k: int) -> float:
+    """``log p_k`` of one alternative for the scores s."""
+    low, step, points, top = grid_of(law, s, k)
     total = 0.0
     for q in range(points + 1):
         total += math.exp(log_integrand(law, s, k, low + q * step) - top)

@@ -11,14 +11,7 @@ import numpy as np
 
 from monro._jit import kernel
 from monro.choice.frames import Choices
-from monro.integrals import (
-    MOST_POINTS,
-    end_of,
-    log_integrand,
-    log_probabilities,
-    peak_of,
-    spacing_of,
-)
+from monro.integrals import MOST_POINTS, grid_of, log_integrand, log_probabilities
 from monro.links import LINKS, Law, hazard
 from monro.rows import Array
 
@@ -32,12 +25,7 @@ def choice_slopes(
         part = s[starts[n] : starts[n + 1]]
         slope = slopes[starts[n] : starts[n + 1]]
         y = chosen[n] - starts[n]
-        peak = peak_of(law, part, y)
-        low = end_of(law, part, y, peak, -1.0)
-        high = end_of(law, part, y, peak, 1.0)
-        points = 1 + math.ceil((high - low) / spacing_of(law, part, y, peak))
-        step = (high - low) / points
-        top = log_integrand(law, part, y, peak)
+        low, step, points, top = grid_of(law, part, y)
         total = 0.0
         slope[:] = 0.0
         for q in range(points + 1):

@@ -241,8 +241,12 @@ def take_batch(
         chosen = drawn.chosen[p]
         for d in range(z.size):
             k = chosen[d]
-            there = k >= 0 and k != y[i]
-            z[d] = dot(rows, i, W[k]) + bias[k] - own if there else NOWHERE
+            if k < 0 or k == y[i]:
+                z[d] = NOWHERE
+            elif W.shape[1] == 0:  # intercepts alone: spare the calls
+                z[d] = bias[k] - own
+            else:
+                z[d] = dot(rows, i, W[k]) + bias[k] - own
         vary(spread, i, y[i], chosen, p, z)
         found = respond(model, z, drawn.log_weight[p], memory, i, a, noise[p, 0], noise[p, 1])
         bound += weight[i] * found
@@ -250,7 +254,8 @@ def take_batch(
         pull = z.dtype.type(0.0)
         for d in range(z.size):
             if z[d] > 0.0:
-                add(rows, i, -z[d], moves.W[chosen[d]])
+                if W.shape[1] > 0:
+                    add(rows, i, -z[d], moves.W[chosen[d]])
                 moves.bias[chosen[d]] -= z[d]
                 pull += z[d]
         add(rows, i, pull, moves.W[y[i]])

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from monro._jit import vector_kernel
 from monro.rows import Array
 from monro.softmax.layout import LANES, n_blocks
 from monro.softmax.sweep import Blocks, Slots
@@ -96,19 +97,14 @@ class StratifiedClasses(NamedTuple):
         return self.m
 
     def draw(self, rows: Array, y: Array, rng: np.random.Generator) -> Slots:
-        borders = self._borders()
+        borders = np.linspace(0, self.n_classes - 1, self.m + 1).astype(np.int32)
         size = np.diff(borders)
         # Of 2^24 numbers a part of a thousand gets equal shares, to a ten-thousandth.
         single = size.max() <= _FEW
         points = rng.random((y.size, self.m), dtype=np.float32 if single else np.float64)
-        points *= size
-        chosen = points.astype(np.int32)
-        chosen += borders[:-1].astype(np.int32)
-        chosen += chosen >= y[:, None]
+        chosen = np.empty(points.shape, np.int32)
+        _pick(points, borders, size.astype(points.dtype), y, chosen)
         return Slots(chosen, np.broadcast_to(_float(np.log(size), self.dtype), chosen.shape))
-
-    def _borders(self) -> Array:
-        return np.linspace(0, self.n_classes - 1, self.m + 1).astype(np.int64)
 
     def touched(self, y: Array, counts: Array) -> Array:
         return _touched(counts, self.chances())
@@ -116,6 +112,16 @@ class StratifiedClasses(NamedTuple):
     def chances(self) -> Array:
         """Return, for each slot, the mean chance to be drawn for an example of another class."""
         return np.full(self.slots, self.m / (self.n_classes - 1))
+
+
+@vector_kernel
+def _pick(points: Array, borders: Array, size: Array, y: Array, chosen: Array) -> None:
+    """Take of each part the class at its point from 0 to 1; y is not among the classes."""
+    for p in range(y.size):
+        own = y[p]
+        for d in range(size.size):
+            k = borders[d] + np.int32(points[p, d] * size[d])
+            chosen[p, d] = k + np.int32(k >= own)
 
 
 class FrequencyClasses(NamedTuple):

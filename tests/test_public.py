@@ -30,6 +30,22 @@ SHARED = {
     "verbose": 0,
 }
 SIGNATURES = {
+    "CRFTagger": {
+        "template": None,
+        "solver": "asgd",
+        "c": 1.0,
+        "cutoff": 1,
+        "hash_bits": None,
+        "constraints": None,
+        "learning_rate": "auto",
+        "max_epochs": 10,
+        "tol": None,
+        "shuffle": True,
+        "warm_start": False,
+        "n_jobs": None,
+        "random_state": None,
+        "verbose": 0,
+    },
     "ChoiceModel": {
         "link": "softmax",
         "situation": "situation",

@@ -4,15 +4,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from monro.choice.model import ChoiceModel
+    from monro.crf.tagger import CRFTagger
     from monro.linear.classifier import LinearClassifier
     from monro.linear.regressor import LinearRegressor
     from monro.persist import load
     from monro.softmax.classifier import SoftmaxClassifier
 
-__all__ = ["ChoiceModel", "LinearClassifier", "LinearRegressor", "SoftmaxClassifier", "load"]
+__all__ = [
+    "CRFTagger",
+    "ChoiceModel",
+    "LinearClassifier",
+    "LinearRegressor",
+    "SoftmaxClassifier",
+    "load",
+]
 __version__ = "0.1.0"
 
 _HOMES = {
+    "CRFTagger": "monro.crf.tagger",
     "ChoiceModel": "monro.choice.model",
     "LinearClassifier": "monro.linear.classifier",
     "LinearRegressor": "monro.linear.regressor",

@@ -56,6 +56,17 @@ def rate(name: str, value: Any) -> None:
         number(name, value, 0.0, open_at_low=True)
 
 
+def run(estimator: Any) -> None:
+    """Check the parameters of any fit by epochs."""
+    if not isinstance(estimator.verbose, bool):
+        whole("verbose", estimator.verbose, 0)
+    jobs = estimator.n_jobs
+    if jobs is not None and (not isinstance(jobs, Integral) or jobs == 0):
+        raise ValueError(f"n_jobs={jobs!r}: give a number of threads, or -1 for all cores")
+    if estimator.tol is not None:
+        number("tol", estimator.tol, 0.0)
+
+
 def common(estimator: Any) -> None:
     """Check the parameters that all estimators share, each by itself."""
     number("alpha", estimator.alpha, 0.0)
@@ -63,16 +74,10 @@ def common(estimator: Any) -> None:
     whole("max_epochs", estimator.max_epochs, 1)
     for name in ("shuffle", "fit_intercept", "early_stopping", "warm_start"):
         flag(name, getattr(estimator, name))
-    if not isinstance(estimator.verbose, bool):
-        whole("verbose", estimator.verbose, 0)
-    jobs = estimator.n_jobs
-    if jobs is not None and (not isinstance(jobs, Integral) or jobs == 0):
-        raise ValueError(f"n_jobs={jobs!r}: give a number of threads, or -1 for all cores")
+    run(estimator)
     weights_given = getattr(estimator, "class_weight", None)  # of classifiers
     if isinstance(weights_given, str):
         choice("class_weight", weights_given, ["balanced"])
-    if estimator.tol is not None:
-        number("tol", estimator.tol, 0.0)
     fraction = estimator.validation_fraction
     number("validation_fraction", fraction, 0.0, open_at_low=True)
     if fraction >= 1.0:

@@ -28,6 +28,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 # The classes a file may name, and where they live.
 ESTIMATORS = {
+    "CRFTagger": "monro.crf.tagger",
     "ChoiceModel": "monro.choice.model",
     "LinearClassifier": "monro.linear.classifier",
     "LinearRegressor": "monro.linear.regressor",
@@ -245,7 +246,7 @@ def load(path: str | Path) -> Any:
 
     Returns
     -------
-    ChoiceModel, LinearClassifier, LinearRegressor or SoftmaxClassifier
+    CRFTagger, ChoiceModel, LinearClassifier, LinearRegressor or SoftmaxClassifier
         The estimator as it was: it predicts the same, and goes on training from where it was.
 
     Raises

@@ -3,6 +3,7 @@
 A blank line ends a sentence.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,11 +39,28 @@ def read_conll(path: str | Path) -> Sentences:
     >>> sentences.tags
     [['B-NP', 'B-VP'], ['B-INTJ']]
     """
+    found = Sentences([], [])
+    for block in conll_blocks(path):
+        found.tokens.extend(block.tokens)
+        found.tags.extend(block.tags)
+    return found
+
+
+def conll_blocks(path: str | Path, *, tagged: bool = True) -> Iterator[Sentences]:
+    """Yield the sentences of a file, some megabytes at a time.
+
+    Parameters
+    ----------
+    path : str or Path
+        As of `read_conll`.
+    tagged : bool
+        Whether the last column is the tag; if not, the tags are empty.
+    """
     name = display_name(path)
     found = Sentences([], [])
-    tokens: list[Token] = []
-    tags: list[str] = []
+    rows: list[list[str]] = []
     width = 0
+    empty = True
     for block, first in line_blocks(path):
         try:
             text = block.decode("utf-8")
@@ -50,30 +68,38 @@ def read_conll(path: str | Path) -> Sentences:
             line = first + block.count(b"\n", 0, error.start)
             raise DataError("the text is not UTF-8", name, line, "convert it") from None
         for line, words in enumerate(text.split("\n")[:-1], first):
-            *columns, tag = words.split() or [""]
-            if not tag:
-                if tokens:
-                    found.tokens.append(tokens)
-                    found.tags.append(tags)
-                    tokens, tags = [], []
+            columns = words.split()
+            if not columns:
+                _end_sentence(rows, found, tagged)
+                rows = []
                 continue
-            width = width or len(columns) + 1
-            if len(columns) + 1 != width:
+            width = width or len(columns)
+            if len(columns) != width:
                 raise DataError(
-                    f"the line has {len(columns) + 1} columns, those before it {width}",
+                    f"the line has {len(columns)} columns, those before it {width}",
                     name,
                     line,
                     "give every token the same columns",
                 )
-            if not columns:
+            if width < 1 + tagged:
                 raise DataError(
                     "the line has one column", name, line, "give each token a word and a tag"
                 )
-            tokens.append(tuple(columns))
-            tags.append(tag)
-    if tokens:
-        found.tokens.append(tokens)
-        found.tags.append(tags)
-    if not found.tokens:
+            rows.append(columns)
+        if found.tokens:
+            empty = False
+            yield found
+            found = Sentences([], [])
+    _end_sentence(rows, found, tagged)
+    if found.tokens:
+        yield found
+    elif empty:
         raise DataError("the file has no sentences", name)
-    return found
+
+
+def _end_sentence(rows: list[list[str]], found: Sentences, tagged: bool) -> None:
+    if not rows:
+        return
+    width = len(rows[0]) - tagged
+    found.tokens.append([tuple(row[:width]) for row in rows])
+    found.tags.append([row[-1] for row in rows] if tagged else [])

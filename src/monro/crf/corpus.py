@@ -1,0 +1,223 @@
+"""Sentences made ready for the kernels: which features there are, and where each token has them."""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from monro.crf.features import (
+    Counts,
+    Encoded,
+    Extractor,
+    Hashed,
+    Table,
+    Tokens,
+    columns_of,
+    encode,
+    given_features,
+)
+from monro.crf.template import Template
+from monro.rows import Array
+
+_BLOCK = 20_000  # sentences made ready together
+
+
+class FeatureMap(NamedTuple):
+    """What is known of features: how to make them, their numbers, and their names."""
+
+    templates: list[Template] | None  # None: tokens bring their features
+    n_columns: int
+    single: Table | Hashed
+    pairs: Table
+    names: list[str]  # none where numbers are hashes
+    pair_names: list[str]
+
+    def encode(self, sentences: Sequence[Any]) -> Encoded:
+        """Return the sentences as rows of features; those that are not known are left out."""
+        tokens = read_tokens(sentences, self.templates, self.n_columns)
+        return encode(
+            Extractor(self.templates).keys(tokens), self.single, self.pairs, tokens.starts
+        )
+
+
+def brings_features(sentences: Sequence[Any]) -> bool:
+    """Tell whether tokens are lists or dicts of features, as CRFsuite takes them."""
+    for sentence in sentences:
+        if isinstance(sentence, str) or not hasattr(sentence, "__len__"):
+            raise ValueError(
+                f"a sentence is a list of tokens, here is {sentence!r:.40}; give a list of "
+                "sentences"
+            )
+        for token in sentence:
+            return isinstance(token, (list, dict, set, frozenset))
+    return False
+
+
+def read_tokens(
+    sentences: Sequence[Any], templates: list[Template] | None, n_columns: int
+) -> Tokens:
+    """Return the tokens of sentences, which are of the same kind as those trained on."""
+    if any(len(sentence) for sentence in sentences) and brings_features(sentences) != (
+        templates is None
+    ):
+        kinds = ("tuples of columns", "lists or dicts of features")
+        raise ValueError(
+            f"the tokens are {kinds[templates is not None]}, the model was fitted on "
+            f"{kinds[templates is None]}"
+        )
+    return given_features(sentences) if templates is None else columns_of(sentences, n_columns)
+
+
+def make_map(
+    blocks: Callable[[], Iterable[Tokens]],
+    templates: list[Template] | None,
+    n_columns: int,
+    *,
+    cutoff: int,
+    hash_bits: int | None,
+    known: FeatureMap | None = None,
+) -> FeatureMap:
+    """Return the features that occur at least `cutoff` times, after those known before."""
+    extractor = Extractor(templates)
+    extractor.check(n_columns)
+    single, pairs = Counts(), Counts()
+    for tokens in blocks():
+        keyed = extractor.keys(tokens)
+        if hash_bits is None:
+            single.add(keyed.keys)
+        pairs.add(_coupled(keyed.pair_keys, tokens.starts))
+    found = [counts.frequent(cutoff) for counts in (single, pairs)]
+    before = (known.single, known.pairs) if known is not None else (None, None)
+    new = [_unknown(*each, table) for each, table in zip(found, before, strict=True)]
+    names: list[list[str]] = [[""] * keys.size for keys, _ in new]
+    seen = [0, 0]
+    for tokens in blocks() if any(keys.size for keys, _ in new) else ():
+        keyed = extractor.keys(tokens)
+        couples = _coupled(keyed.pair_keys, tokens.starts)
+        for k, size in enumerate((keyed.keys.size, couples.size)):
+            places = new[k][1] - seen[k]
+            mine = np.flatnonzero((places >= 0) & (places < size))
+            at = places[mine]
+            if k == 1:  # places among all pairs, the first tokens' included
+                width = couples.shape[1]
+                at = _after_first(tokens.starts)[at // width] * width + at % width
+            for p, name in zip(
+                mine.tolist(), extractor.names(tokens, at, pairs=k == 1), strict=True
+            ):
+                names[k][p] = name
+            seen[k] += size
+    if known is not None:
+        names = [known.names + names[0], known.pair_names + names[1]]
+        new = [
+            (np.concatenate([table.keys, keys]) if isinstance(table, Table) else keys, first)
+            for table, (keys, first) in zip(before, new, strict=True)
+        ]
+    numbers = Table(new[0][0]) if hash_bits is None else Hashed(hash_bits)
+    return FeatureMap(templates, n_columns, numbers, Table(new[1][0]), *names)
+
+
+def _unknown(keys: Array, first: Array, table: Any) -> tuple[Array, Array]:
+    if not isinstance(table, Table):
+        return keys, first
+    new = table.numbers(keys) < 0
+    return keys[new], first[new]
+
+
+def _after_first(starts: Array) -> Array:
+    """Return the tokens that have one before them in their sentence."""
+    first = np.zeros(starts[-1] + 1, bool)
+    first[starts] = True
+    return np.flatnonzero(~first[:-1])
+
+
+def _coupled(pair_keys: Array, starts: Array) -> Array:
+    return pair_keys[_after_first(starts)]
+
+
+def in_blocks(sentences: Sequence[Any], read: Callable[[Sequence[Any]], Tokens]) -> list[Tokens]:
+    """Return the tokens of many sentences, some sentences at a time."""
+    return [read(sentences[k : k + _BLOCK]) for k in range(0, max(1, len(sentences)), _BLOCK)]
+
+
+# -------------------------------------------------------------------------------- large corpora
+
+
+class Growing:
+    """An array that grows at its end, in memory or in a file."""
+
+    def __init__(self, dtype: Any, path: Path | None):
+        self.dtype = np.dtype(dtype)
+        self.size = 0
+        self._parts: list[Array] = []
+        self._path = path
+        self._file = path.open("wb") if path is not None else None
+
+    def add(self, part: Array) -> None:
+        """Append."""
+        part = np.ascontiguousarray(part, self.dtype)
+        self.size += part.size
+        if self._file is not None:
+            part.tofile(self._file)
+        else:
+            self._parts.append(part)
+
+    def array(self) -> Array:
+        """Return the whole."""
+        if self._file is None or self._path is None:
+            if len(self._parts) == 1:
+                return self._parts[0]
+            return np.concatenate([np.zeros(0, self.dtype), *self._parts])
+        self._file.close()
+        if self.size == 0:
+            return np.zeros(0, self.dtype)
+        mapped: Array = np.memmap(self._path, self.dtype, "r", shape=(self.size,))
+        return mapped
+
+
+def encode_all(
+    blocks: Iterable[Tokens], features: FeatureMap, folder: Path | None = None
+) -> Encoded:
+    """Return all sentences as rows of features; with a folder, they lie in files there."""
+    extractor = Extractor(features.templates)
+    kinds = (np.float32, np.uint32, np.int64, np.uint32, np.int64, np.int64)
+    growing = [
+        Growing(kind, folder / f"{name}.bin" if folder is not None else None)
+        for name, kind in zip(Encoded._fields, kinds, strict=True)
+    ]
+    values, numbers, indptr, pairs, pair_indptr, starts = growing
+    for pointers in (indptr, pair_indptr, starts):
+        pointers.add(np.zeros(1))
+    for tokens in blocks:
+        part = encode(extractor.keys(tokens), features.single, features.pairs, tokens.starts)
+        starts.add(part.starts[1:] + (indptr.size - 1))
+        indptr.add(part.indptr[1:] + numbers.size)
+        pair_indptr.add(part.pair_indptr[1:] + pairs.size)
+        values.add(part.values)
+        numbers.add(part.features)
+        pairs.add(part.pairs)
+    return Encoded(*(each.array() for each in growing))
+
+
+def tag_codes(tags: Sequence[Sequence[str]], index: dict[str, int]) -> Array:
+    """Return the numbers of the tags of all tokens."""
+    flat = chain.from_iterable(tags)
+    try:
+        return np.fromiter(map(index.__getitem__, flat), np.int32)
+    except (KeyError, TypeError):
+        for s, sentence in enumerate(tags):
+            for t, tag in enumerate(sentence):
+                if not isinstance(tag, str) or tag not in index:
+                    raise ValueError(
+                        f"sentence {s}, token {t}: the tag {tag!r} is none of the model's "
+                        f"({', '.join(sorted(index)[:5])}, …)"
+                    ) from None
+        raise
+
+
+def as_list(name: str, given: Any) -> list[Any]:
+    """Return sentences or their tags as a list."""
+    if isinstance(given, (str, dict)) or not isinstance(given, Iterable):
+        raise ValueError(f"{name}: give a list with an entry for each sentence")
+    return given if isinstance(given, list) else list(given)

@@ -1,0 +1,225 @@
+"""Tags of sentences: marginals, the best sequence (Viterbi), the n best, and what may follow."""
+
+import heapq
+from typing import Any
+
+import numpy as np
+
+from monro._jit import LANES, kernel, lanes_leaf, leaf
+from monro.crf.chain import (
+    Allowed,
+    Room,
+    Weights,
+    backward,
+    everything,
+    forward,
+    same_pairs,
+    score_pairs,
+    score_token,
+)
+from monro.crf.features import Encoded
+from monro.rows import Array
+
+_NEVER = -1e30  # the score of what may not be
+SCHEMES = ("BIO", "BIOES")
+
+# ---------------------------------------------------------------------------------------- marginals
+
+
+@kernel
+def marginals(
+    data: Encoded, y: Array, weights: Weights, allowed: Allowed, room: Room, out: Array
+) -> None:
+    """Write the probability of each tag at each token; y is any sequence of tags."""
+    for s in range(data.starts.size - 1):
+        first, stop = data.starts[s], data.starts[s + 1]
+        if first == stop:
+            continue
+        _, _, runs = forward(data, s, y, weights, 1.0, allowed, room)
+        backward(data, s, weights, 1.0, allowed, runs, room)
+        for t in range(first, stop):
+            for k in range(out.shape[1]):
+                out[t, k] = room.alpha[t - first, k]
+
+
+# ----------------------------------------------------------------------------------------- the best
+
+
+@lanes_leaf
+def _follow(best: Array, i: int, v: Array, penalty: Array, reach: Array, back: Array) -> None:
+    """Let tag i, whose best score is ``best[i]``, be followed by each tag."""
+    before = best[i]
+    tag = np.int32(i)
+    for d in range(reach.size):
+        score = before + v[d] + penalty[d]
+        better = score > reach[d]
+        reach[d] = score if better else reach[d]
+        back[d] = tag if better else back[d]
+
+
+@leaf
+def _best_tags(
+    data: Encoded, s: int, weights: Weights, penalties: Allowed, room: Room, back: Array, y: Array
+) -> None:
+    first, stop = data.starts[s], data.starts[s + 1]
+    n, lanes = room.v.shape
+    best, reach = room.beta, room.norm[:lanes]
+    for t in range(first, stop):
+        E = room.E[t - first]
+        score_token(
+            data.values, data.features, data.indptr[t], data.indptr[t + 1], weights.W, 1.0, E
+        )
+        if t == first:
+            for d in range(lanes):
+                reach[d] = penalties.first[d]
+        else:
+            if t == first + 1 or not same_pairs(data, t, t - 1):
+                score_pairs(data, t, weights.V, 1.0, room.v)
+            for d in range(lanes):
+                reach[d] = 2.0 * _NEVER
+            for i in range(n):
+                _follow(best, i, room.v[i], penalties.pair[0, i], reach, back[t - first])
+        for d in range(lanes):
+            best[d] = reach[d] + E[d]
+            if t + 1 == stop:
+                best[d] += penalties.last[d]
+    tag = 0
+    for d in range(n):
+        if best[d] > best[tag]:
+            tag = d
+    for t in range(stop - 1, first - 1, -1):
+        y[t] = tag
+        if t > first:
+            tag = back[t - first, tag]
+
+
+@kernel
+def viterbi(
+    data: Encoded, weights: Weights, penalties: Allowed, room: Room, back: Array, y: Array
+) -> None:
+    """Write the best tags of all sentences.
+
+    Here `penalties` are 0 for what may be, else far below; pairs are ``[0, before, tag]``.
+    """
+    for s in range(data.starts.size - 1):
+        if data.starts[s] < data.starts[s + 1]:
+            _best_tags(data, s, weights, penalties, room, back, y)
+
+
+def as_penalties(allowed: Allowed) -> Allowed:
+    """Return what to add to scores, for `viterbi` and `best_sequences`."""
+    pair = np.concatenate(list(allowed.pair), axis=1)[None]
+    return Allowed(*(np.where(part > 0.0, 0.0, _NEVER) for part in (*allowed[:2], pair)))
+
+
+# --------------------------------------------------------------------------------------- the n best
+
+
+@kernel
+def scores_of(
+    data: Encoded, s: int, weights: Weights, room: Room, state: Array, pair: Array
+) -> None:
+    """Write the scores of sentence s: of tags, and of pairs at each token but the first."""
+    first = data.starts[s]
+    n = room.tags.size
+    for t in range(first, data.starts[s + 1]):
+        score_token(
+            data.values, data.features, data.indptr[t], data.indptr[t + 1], weights.W, 1.0,
+            room.E[0],
+        )  # fmt: skip
+        for k in range(n):
+            state[t - first, k] = room.E[0, k]
+        if t > first:
+            score_pairs(data, t, weights.V, 1.0, room.v)
+            for i in range(n):
+                for k in range(n):
+                    pair[t - first, i, k] = room.v[i, k]
+
+
+def best_sequences(state: Array, pair: Array, n: int) -> list[tuple[float, list[int]]]:
+    """Return the n best sequences of tags with their scores, the best first.
+
+    What is best from the left is known for each tag of each token: so a search from the right (A*)
+    meets the sequences in their order.
+
+    Examples
+    --------
+    >>> state, pair = np.array([[0.0, 1.0], [0.0, 3.0]]), np.zeros((2, 2, 2))
+    >>> [(float(score), tags) for score, tags in best_sequences(state, pair, 3)]
+    [(4.0, [1, 1]), (3.0, [0, 1]), (1.0, [1, 0])]
+    """
+    left = [state[0]]
+    for t in range(1, len(state)):
+        left.append((left[-1][:, None] + pair[t]).max(axis=0) + state[t])
+    last = len(state) - 1
+    # Entries: minus the score of the best sequence that ends so, a number to tell equals apart, the
+    # token, what the end scores beyond it, and the end itself as a linked list.
+    heap: list[Any] = [(-best, k, last, 0.0, (k, None)) for k, best in enumerate(left[-1])]
+    heapq.heapify(heap)
+    entries = len(heap)
+    found: list[tuple[float, list[int]]] = []
+    while heap and len(found) < n:
+        bound, _, t, beyond, end = heapq.heappop(heap)
+        if -bound < 0.5 * _NEVER:
+            break
+        if t == 0:
+            found.append((-bound, _unlinked(end)))
+            continue
+        beyond += state[t, end[0]]
+        for k, best in enumerate(left[t - 1]):
+            after = beyond + pair[t, k, end[0]]
+            entries += 1
+            heapq.heappush(heap, (-(best + after), entries, t - 1, after, (k, end)))
+    return found
+
+
+def _unlinked(end: Any) -> list[int]:
+    tags = []
+    while end is not None:
+        tag, end = end
+        tags.append(tag)
+    return tags
+
+
+# ------------------------------------------------------------------------- what may follow what
+
+
+def _split(tag: str) -> tuple[str, str]:
+    prefix, dash, kind = tag.partition("-")
+    return (prefix, kind) if dash else (tag, "")
+
+
+def chunk_rules(tags: list[str], scheme: str, dtype: Any) -> Allowed:
+    """Return which tags may begin, follow and end, where chunks are written in a scheme.
+
+    "BIO": I-X follows B-X or I-X. "BIOES": besides, a chunk ends in E-X, or is S-X alone.
+    """
+    allowed = everything(len(tags), dtype)
+    known = set(scheme)
+    for tag in tags:
+        prefix, _ = _split(tag)
+        if prefix not in known or (prefix == "O") != (tag == "O"):
+            choices = ", ".join("O" if letter == "O" else f"{letter}-…" for letter in scheme)
+            raise ValueError(
+                f"constraints={scheme!r}: there is a tag {tag!r}, which is none of {choices}; use "
+                "constraints=None"
+            )
+    opens = "BI"  # a chunk goes on after these, in BIO it may
+    for k, tag in enumerate(tags):
+        prefix, kind = _split(tag)
+        inside = prefix in "IE"
+        if inside:
+            allowed.first[k] = 0.0
+        if scheme == "BIOES" and prefix in opens:
+            allowed.last[k] = 0.0
+        for i, before in enumerate(tags):
+            start, sort = _split(before)
+            goes_on = start in opens and sort == kind
+            valid = goes_on if inside else scheme == "BIO" or start not in opens
+            allowed.pair[k // LANES, i, k % LANES] = float(valid)
+    if not (allowed.first.any() and allowed.last.any()):
+        raise ValueError(
+            f"constraints={scheme!r}: no sequence of the tags {', '.join(tags)} is valid; use "
+            "constraints=None"
+        )
+    return allowed

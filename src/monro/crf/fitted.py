@@ -1,0 +1,320 @@
+"""What a fitted tagger can tell: tags, probabilities, how good it is, and what it has learnt."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from monro import checks
+from monro.crf.chain import Allowed, Weights, everything
+from monro.crf.conlleval import Evaluation, evaluate
+from monro.crf.corpus import FeatureMap, as_list, tag_codes
+from monro.crf.decode import (
+    SCHEMES,
+    as_penalties,
+    best_sequences,
+    chunk_rules,
+    marginals,
+    scores_of,
+    viterbi,
+)
+from monro.crf.train import (
+    Problem,
+    as_tables,
+    make_room,
+    mean_loss,
+    objective,
+    sentence_parts,
+)
+from monro.estimator import Estimator
+from monro.rows import Array
+
+_PART = 10_000  # sentences tagged together
+
+
+class FittedTagger(Estimator):
+    """What `CRFTagger` can do once it is fitted."""
+
+    classes_: Array
+    _map: FeatureMap
+    _weights: Weights
+    _seen: float  # sentences trained on
+
+    # --------------------------------------------------------------------------------- predicting
+
+    def predict(self, sentences: Sequence[Any]) -> list[list[str]]:
+        """Return the best tags of each sentence.
+
+        Parameters
+        ----------
+        sentences : list of sentences
+            As of `fit`.
+
+        Returns
+        -------
+        list of lists of str
+        """
+        found: list[list[str]] = []
+        penalties = as_penalties(self._allowed(np.float32))
+        for part in self._parts(sentences):
+            data = self._map.encode(part)
+            y = np.empty(data.starts[-1], np.int32)
+            room = make_room(data, self.classes_.size, np.float32)
+            if room.norm.size < room.beta.size:
+                room = room._replace(norm=np.empty(room.beta.size, np.float32))
+            back = np.empty(room.E.shape, np.int32)
+            viterbi(data, self._weights, Allowed(*(_single(p) for p in penalties)), room, back, y)
+            found += self._by_sentence(y, data.starts)
+        return found
+
+    def predict_marginals(self, sentences: Sequence[Any]) -> list[list[dict[str, float]]]:
+        """Return the probability of each tag at each token, given the whole sentence.
+
+        Parameters
+        ----------
+        sentences : list of sentences
+            As of `fit`.
+
+        Returns
+        -------
+        list of lists of dicts from tag to probability
+
+        Examples
+        --------
+        >>> from monro import CRFTagger
+        >>> X, y = [["a", "b"], ["b", "b"]], [["A", "B"], ["B", "B"]]
+        >>> tagger = CRFTagger(random_state=0).fit(X, y)
+        >>> [max(p, key=p.get) for p in tagger.predict_marginals([["a", "b"]])[0]]
+        ['A', 'B']
+        """
+        found: list[list[dict[str, float]]] = []
+        allowed = self._allowed(np.float64)
+        names = self.classes_.tolist()
+        for part in self._parts(sentences):
+            for _, _, data in sentence_parts(self._map.encode(part)):
+                n = int(data.starts[-1])
+                p = np.empty((n, len(names)))
+                room = make_room(data, len(names), np.float64)
+                marginals(data, np.zeros(n, np.int32), self._weights, allowed, room, p)
+                rows = [dict(zip(names, row, strict=True)) for row in p.tolist()]
+                cuts = data.starts.tolist()
+                found += [rows[a:b] for a, b in pairwise(cuts)]
+        return found
+
+    def predict_n_best(
+        self, sentences: Sequence[Any], n: int
+    ) -> list[list[tuple[list[str], float]]]:
+        """Return the n best sequences of tags of each sentence, with their log-probabilities.
+
+        Parameters
+        ----------
+        sentences : list of sentences
+            As of `fit`.
+        n : int
+            How many; a short sentence may have fewer.
+
+        Returns
+        -------
+        list of lists of (tags, log-probability), the best first
+
+        Examples
+        --------
+        >>> from monro import CRFTagger
+        >>> X, y = [["a", "b"], ["b", "b"]], [["A", "B"], ["B", "B"]]
+        >>> tagger = CRFTagger(random_state=0).fit(X, y)
+        >>> [tags for tags, _ in tagger.predict_n_best([["a", "b"]], 2)[0]]
+        [['A', 'B'], ['B', 'B']]
+        """
+        checks.whole("n", n, 1)
+        found: list[list[tuple[list[str], float]]] = []
+        allowed = self._allowed(np.float64)
+        penalties = as_penalties(allowed)
+        for part in self._parts(sentences):
+            k = self.classes_.size
+            for _, _, data in sentence_parts(self._map.encode(part)):
+                room = make_room(data, k, np.float64)
+                for s in range(data.starts.size - 1):
+                    length = int(data.starts[s + 1] - data.starts[s])
+                    if length == 0:
+                        found.append([([], 0.0)])
+                        continue
+                    state, pair = np.empty((length, k)), np.zeros((length, k, k))
+                    scores_of(data, s, self._weights, room, state, pair)
+                    state[0] += penalties.first[:k]
+                    state[-1] += penalties.last[:k]
+                    pair[1:] += penalties.pair[0, :, :k]
+                    log_z = _log_partition(state, pair)
+                    found.append(
+                        [
+                            (self.classes_[tags].tolist(), float(score - log_z))
+                            for score, tags in best_sequences(state, pair, n)
+                        ]
+                    )
+        return found
+
+    def _parts(self, sentences: Sequence[Any]) -> Iterator[Sequence[Any]]:
+        check_is_fitted(self, "_weights")
+        sentences = as_list("sentences", sentences)
+        for k in range(0, len(sentences), _PART):
+            yield sentences[k : k + _PART]
+
+    def _allowed(self, dtype: Any) -> Allowed:
+        check_is_fitted(self, "_weights")
+        names = self.classes_.tolist()
+        if self.constraints is None:
+            return everything(len(names), dtype)
+        checks.choice("constraints", self.constraints, SCHEMES)
+        return chunk_rules(names, self.constraints, dtype)
+
+    def _by_sentence(self, y: Array, starts: Array) -> list[list[str]]:
+        names = self.classes_[y].tolist()
+        cuts = starts.tolist()
+        return [names[a:b] for a, b in pairwise(cuts)]
+
+    # ---------------------------------------------------------------------------------- measuring
+
+    def _problem(self, sentences: Sequence[Any], tags: Sequence[Any]) -> Problem:
+        check_is_fitted(self, "_weights")
+        sentences, tags = as_list("sentences", sentences), as_list("tags", tags)
+        data = self._map.encode(sentences)
+        if [len(sentence) for sentence in tags] != np.diff(data.starts).tolist():
+            raise ValueError("tags: give each sentence as many tags as it has tokens")
+        codes = tag_codes(tags, {name: k for k, name in enumerate(self.classes_.tolist())})
+        sizes = self._map.single.size, self._map.pairs.size, self.classes_.size
+        return Problem(data, codes, np.ones(len(tags)), *sizes, 1.0 / (self.c * self._seen))
+
+    def log_loss(self, sentences: Sequence[Any], tags: Sequence[Sequence[str]]) -> float:
+        """Return the mean of ``-log p(tags)`` over sentences, in nats.
+
+        Examples
+        --------
+        >>> from monro import CRFTagger
+        >>> X, y = [["a", "b"], ["b", "b"]], [["A", "B"], ["B", "B"]]
+        >>> CRFTagger(random_state=0).fit(X, y).log_loss(X, y) < 1.0
+        True
+        """
+        problem = self._problem(sentences, tags)
+        return mean_loss(problem, self._weights)
+
+    def objective(self, sentences: Sequence[Any], tags: Sequence[Sequence[str]]) -> float:
+        """Return what `fit` minimises: the log-loss and the ridge of the weights.
+
+        Examples
+        --------
+        >>> from monro import CRFTagger
+        >>> X, y = [["a", "b"], ["b", "b"]], [["A", "B"], ["B", "B"]]
+        >>> tagger = CRFTagger(random_state=0).fit(X, y)
+        >>> tagger.objective(X, y) > tagger.log_loss(X, y)
+        True
+        """
+        problem = self._problem(sentences, tags)
+        return objective(problem, self._weights)
+
+    def evaluate(self, sentences: Sequence[Any], tags: Sequence[Sequence[str]]) -> Evaluation:
+        """Count the chunks that are found, as conlleval does; ``print(….table())`` shows its table.
+
+        Where no tag looks like B-X or I-X, each token whose tag is not O is a chunk by itself.
+
+        Examples
+        --------
+        >>> from monro import CRFTagger
+        >>> X, y = [["a", "b"], ["b", "b"]], [["B-A", "O"], ["O", "O"]]
+        >>> CRFTagger(random_state=0).fit(X, y).evaluate(X, y).overall.f1
+        1.0
+        """
+        return evaluate(as_list("tags", tags), self.predict(sentences))
+
+    def score(
+        self, sentences: Sequence[Any], tags: Sequence[Sequence[str]], sample_weight: None = None
+    ) -> float:
+        """Return the F1 of chunks from 0 to 1, counted as conlleval does (see `evaluate`)."""
+        return self.evaluate(sentences, tags).overall.f1
+
+    # --------------------------------------------------------------------------------- inspecting
+
+    @property
+    def n_features_(self) -> int:
+        """How many features there are, those of pairs of tags included."""
+        check_is_fitted(self, "_weights")
+        return self._map.single.size + self._map.pairs.size
+
+    @property
+    def n_parameters_(self) -> int:
+        """How many weights there are."""
+        check_is_fitted(self, "_weights")
+        n = self.classes_.size
+        return int(self._map.single.size * n + self._map.pairs.size * n * n)
+
+    @property
+    def state_features_(self) -> dict[tuple[str, str], float]:
+        """The weights other than 0, by feature and tag."""
+        state, _ = self._tables()
+        names, tags = self._names(), self.classes_.tolist()
+        return {
+            (names[f], tags[k]): float(state[f, k]) for f, k in zip(*np.nonzero(state), strict=True)
+        }
+
+    @property
+    def transition_features_(self) -> dict[tuple[str, str], float]:
+        """The weights of tags that follow each other, whatever the tokens."""
+        _, pair = self._tables()
+        plain = [k for k, name in enumerate(self._map.pair_names) if "%x" not in name]
+        alone = [k for k in plain if self._is_plain(k)]
+        tags = self.classes_.tolist()
+        total = pair[alone].sum(axis=0)
+        return {(a, b): float(total[i, k]) for i, a in enumerate(tags) for k, b in enumerate(tags)}
+
+    def _is_plain(self, k: int) -> bool:
+        """Tell whether a pair feature is there at every pair of neighbours."""
+        if self._map.templates is None:
+            return True
+        texts = ["".join(t.texts) for t in self._map.templates if t.couples and not t.places]
+        return self._map.pair_names[k] in texts
+
+    def top_features(self, tag: str, n: int = 10) -> list[tuple[str, float]]:
+        r"""Return the n features that speak most for a tag, with their weights.
+
+        Examples
+        --------
+        >>> from monro import CRFTagger
+        >>> X, y = [["a", "b"], ["b", "b"]], [["A", "B"], ["B", "B"]]
+        >>> tagger = CRFTagger(template="U:%x[0,0]\nB", random_state=0).fit(X, y)
+        >>> [name for name, _ in tagger.top_features("A", 1)]
+        ['U:a']
+        """
+        state, _ = self._tables()
+        names, tags = self._names(), self.classes_.tolist()
+        if tag not in tags:
+            raise ValueError(f"there is no tag {tag!r}; choose from {', '.join(tags)}")
+        weights = state[:, tags.index(tag)]
+        best = np.argsort(-weights, kind="stable")[:n]
+        return [(names[f], float(weights[f])) for f in best]
+
+    def _tables(self) -> tuple[Array, Array]:
+        check_is_fitted(self, "_weights")
+        return as_tables(self._weights, self.classes_.size)
+
+    def _names(self) -> list[str] | Mapping[int, str]:
+        if self.hash_bits is not None:
+            return _HashNames()
+        return self._map.names
+
+
+class _HashNames(dict[int, str]):
+    """Names of features that are known by a hash alone."""
+
+    def __missing__(self, number: int) -> str:
+        return f"#{number}"
+
+
+def _single(array: Array) -> Array:
+    return np.ascontiguousarray(array, np.float32)
+
+
+def _log_partition(state: Array, pair: Array) -> float:
+    alpha = state[0]
+    for t in range(1, len(state)):
+        alpha = np.logaddexp.reduce(alpha[:, None] + pair[t], axis=0) + state[t]
+    return float(np.logaddexp.reduce(alpha))

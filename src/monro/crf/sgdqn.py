@@ -1,0 +1,425 @@
+"""SGD-QN on sentences: a gain for each weight, learnt on the way (paper 004, sections 4.2 and 5.4).
+
+See `monro.linear.sgdqn` for the algorithms. Here a sentence's slopes at a past v and at w give
+
+    ``r = λ + [slope(w) - slope(v)] / (w - v)``, kept between λ and 100λ,
+
+for the features of the sentence; for all others it is λ. So the corrected algorithm's inverse gains
+are ``1/B = a + λt`` with an `a` that changes for features seen alone, and between two sights of a
+feature the ridge takes ``Π (1 - λB)``, which is ``(a + λt)/(a + λt')``: a step touches the weights
+of its sentence, not all. The flawed algorithm moves every gain whenever it measures; it is kept to
+redraw the erratum's figures.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from monro._jit import LANES, kernel, leaf
+from monro.crf.chain import Allowed, Room, Weights, gradient, n_lanes, new_weights, same_pairs
+from monro.crf.features import Encoded
+from monro.rows import Array
+
+_LARGEST = 100.0  # times λ: the largest curvature
+
+
+class GainState(NamedTuple):
+    """Weights w, what their gains are made of, and when the ridge was last taken from each."""
+
+    w: Weights
+    gains: Weights  # corrected: a; flawed: B
+    last: Array  # (features,)
+    pair_last: Array
+    t: Array  # (1,): steps
+    measured: Array  # (1,): how often
+
+
+class Local(NamedTuple):
+    """A sentence by itself, its features numbered anew, and the weights it had at the point v."""
+
+    number: Array  # (features,): the new number, or -1
+    pair_number: Array
+    feature: Array  # by new number
+    pair_feature: Array
+    features: Array  # of each non-zero
+    pairs: Array
+    indptr: Array
+    pair_indptr: Array
+    starts: Array
+    v: Weights
+    change: Weights  # of the slopes
+    alpha: Array  # slopes at w
+    slopes: Array  # of pairs
+
+
+def new_gain_state(n_features: int, n_pairs: int, n_tags: int, gain: float) -> GainState:
+    """Return the state of zero weights."""
+    w, gains = (new_weights(n_features, n_pairs, n_tags, np.float32) for _ in range(2))
+    for part in gains:
+        part[:] = gain
+    zeros = np.zeros(n_features), np.zeros(n_pairs), np.zeros(1), np.zeros(1)
+    return GainState(w, gains, *zeros)
+
+
+def new_local(data: Encoded, state: GainState, room: Room) -> Local:
+    """Return room for any sentence."""
+    tokens = room.E.shape[0]
+    nonzeros = int(np.diff(data.indptr[data.starts]).max(initial=1))
+    pairs = int(np.diff(data.pair_indptr[data.starts]).max(initial=1))
+    n_tags = room.tags.size
+    v, change = (new_weights(nonzeros, pairs, n_tags, np.float32) for _ in range(2))
+    return Local(
+        np.full(state.last.size, -1, np.int32),
+        np.full(state.pair_last.size, -1, np.int32),
+        np.zeros(nonzeros, np.uint32),
+        np.zeros(pairs, np.uint32),
+        np.zeros(nonzeros, np.uint32),
+        np.zeros(pairs, np.uint32),
+        np.zeros(tokens + 1, np.int64),
+        np.zeros(tokens + 1, np.int64),
+        np.zeros(2, np.int64),
+        v,
+        change,
+        np.zeros((tokens, n_lanes(n_tags)), np.float32),
+        np.zeros_like(room.pairs),
+    )
+
+
+# --------------------------------------------------------------------------- a sentence by itself
+
+
+@leaf
+def renumber(
+    start: int, stop: int, given: Array, number: Array, numbered: Array, feature: Array
+) -> int:
+    """Give what occurs the numbers 0, 1, 2, …; return how many."""
+    n = 0
+    for p in range(start, stop):
+        f = given[p]
+        if number[f] < 0:
+            number[f] = n
+            feature[n] = f
+            n += 1
+        numbered[p - start] = number[f]
+    for k in range(n):
+        number[feature[k]] = -1
+    return n
+
+
+@leaf
+def copy_rows(W: Array, feature: Array, n: int, out: Array) -> None:
+    """Copy the weights of features."""
+    for b in range(W.shape[0]):
+        for k in range(n):
+            source, target = W[b, feature[k]], out[b, k]
+            for d in range(LANES):
+                target[d] = source[d]
+
+
+@kernel
+def take_apart(data: Encoded, s: int, w: Weights, local: Local) -> tuple[int, int]:
+    """Renumber sentence s, and remember its weights as v; return how many features it has."""
+    first, stop = data.starts[s], data.starts[s + 1]
+    start, pair_start = data.indptr[first], data.pair_indptr[first]
+    for t in range(first, stop + 1):
+        local.indptr[t - first] = data.indptr[t] - start
+        local.pair_indptr[t - first] = data.pair_indptr[t] - pair_start
+    local.starts[1] = stop - first
+    n = renumber(
+        start, data.indptr[stop], data.features, local.number, local.features, local.feature
+    )
+    m = renumber(
+        pair_start, data.pair_indptr[stop], data.pairs, local.pair_number, local.pairs,
+        local.pair_feature,
+    )  # fmt: skip
+    copy_rows(w.W, local.feature, n, local.v.W)
+    copy_rows(w.V, local.pair_feature, m, local.v.V)
+    return n, m
+
+
+@kernel
+def add_slopes(
+    data: Encoded, s: int, sign: float, alpha: Array, pairs: Array, local: Local
+) -> None:
+    """Add the slopes of sentence s, feature by feature, to the change."""
+    first, stop = data.starts[s], data.starts[s + 1]
+    start = data.indptr[first]
+    for t in range(first, stop):
+        slope = alpha[t - first]
+        for p in range(data.indptr[t], data.indptr[t + 1]):
+            for b in range(local.change.W.shape[0]):
+                row = local.change.W[b, local.features[p - start]]
+                for d in range(LANES):
+                    row[d] += sign * data.values[p] * slope[b * LANES + d]
+    blocks = local.change.W.shape[0]
+    pair_start = data.pair_indptr[first]
+    run = -1
+    for t in range(stop - 1, first, -1):
+        if t < stop - 1 and same_pairs(data, t, t + 1):
+            continue
+        run += 1
+        for p in range(data.pair_indptr[t], data.pair_indptr[t + 1]):
+            for i in range(pairs.shape[2]):
+                for b in range(blocks):
+                    row = local.change.V[i * blocks + b, local.pairs[p - pair_start]]
+                    for d in range(LANES):
+                        row[d] += sign * pairs[run, b, i, d]
+
+
+@leaf
+def forget_change(local: Local, n: int, m: int) -> None:
+    """Set the change of n features and m pair features to 0."""
+    for b in range(local.change.W.shape[0]):
+        for k in range(n):
+            for d in range(LANES):
+                local.change.W[b, k, d] = 0.0
+    for b in range(local.change.V.shape[0]):
+        for k in range(m):
+            for d in range(LANES):
+                local.change.V[b, k, d] = 0.0
+
+
+@leaf
+def curvature(lam: float, change: float, moved: float) -> float:
+    """``r`` for a feature of the sentence."""
+    if moved == 0.0:
+        return _LARGEST * lam
+    return min(max(lam + change / moved, lam), _LARGEST * lam)
+
+
+@kernel
+def subtract_gained(
+    data: Encoded, s: int, factor: float, shift: float, inverse: bool, w: Weights, gains: Weights,
+    room: Room,
+) -> None:  # fmt: skip
+    """``w -= factor·B·slope``, where B is the gain, or 1/(gain + shift) if `inverse`."""
+    number = room.E.dtype.type
+    add = number(shift)
+    first, stop = data.starts[s], data.starts[s + 1]
+    blocks = w.W.shape[0]
+    for t in range(first, stop):
+        slope = room.alpha[t - first]
+        for p in range(data.indptr[t], data.indptr[t + 1]):
+            c = number(factor * data.values[p])
+            for b in range(blocks):
+                row, gain = w.W[b, data.features[p]], gains.W[b, data.features[p]]
+                for d in range(LANES):
+                    step = c * slope[b * LANES + d]
+                    row[d] -= step / (gain[d] + add) if inverse else step * gain[d]
+    run = -1
+    for t in range(stop - 1, first, -1):
+        if t < stop - 1 and same_pairs(data, t, t + 1):
+            continue
+        run += 1
+        for p in range(data.pair_indptr[t], data.pair_indptr[t + 1]):
+            for k in range(w.V.shape[0]):
+                row, gain = w.V[k, data.pairs[p]], gains.V[k, data.pairs[p]]
+                slope = room.pairs[run, k % blocks, k // blocks]
+                for d in range(LANES):
+                    step = number(factor) * slope[d]
+                    row[d] -= step / (gain[d] + add) if inverse else step * gain[d]
+
+
+# -------------------------------------------------------------------------------- the corrected one
+
+
+@leaf
+def shrink(W: Array, A: Array, f: int, lam: float, since: float, t: float) -> None:
+    """Take the ridge of the steps from `since` to t from a feature's weights."""
+    number = W.dtype.type
+    before, now = number(lam * since), number(lam * t)
+    for b in range(W.shape[0]):
+        row, a = W[b, f], A[b, f]
+        for d in range(LANES):
+            row[d] *= (a[d] + before) / (a[d] + now)
+
+
+@kernel
+def catch_up(data: Encoded, s: int, lam: float, t: float, state: GainState) -> None:
+    """Bring the weights of sentence s to the present."""
+    first, stop = data.starts[s], data.starts[s + 1]
+    for p in range(data.indptr[first], data.indptr[stop]):
+        f = data.features[p]
+        if state.last[f] < t:
+            shrink(state.w.W, state.gains.W, f, lam, state.last[f], t)
+            state.last[f] = t
+    for p in range(data.pair_indptr[first], data.pair_indptr[stop]):
+        f = data.pairs[p]
+        if state.pair_last[f] < t:
+            shrink(state.w.V, state.gains.V, f, lam, state.pair_last[f], t)
+            state.pair_last[f] = t
+
+
+@kernel
+def settle(lam: float, state: GainState) -> None:
+    """Bring all weights to the present."""
+    t = state.t[0]
+    for f in range(state.last.size):
+        shrink(state.w.W, state.gains.W, f, lam, state.last[f], t)
+        state.last[f] = t
+    for f in range(state.pair_last.size):
+        shrink(state.w.V, state.gains.V, f, lam, state.pair_last[f], t)
+        state.pair_last[f] = t
+
+
+@kernel
+def tighten(
+    W: Array, A: Array, v: Array, change: Array, feature: Array, n: int, lam: float, skip: float
+) -> None:
+    """Let the inverse gains of n features grow by their curvature, for `skip` steps."""
+    for b in range(W.shape[0]):
+        for k in range(n):
+            f = feature[k]
+            for d in range(LANES):
+                r = curvature(lam, change[b, k, d], W[b, f, d] - v[b, k, d])
+                A[b, f, d] += skip * (r - lam)
+
+
+@kernel
+def sgdqn_sweep(
+    data: Encoded,
+    y: Array,
+    weight: Array,
+    order: Array,
+    lam: float,
+    skip: int,
+    state: GainState,
+    allowed: Allowed,
+    room: Room,
+    local: Local,
+) -> float:
+    """Corrected SGD-QN: a step on each sentence; return the loss summed before each step."""
+    total = 0.0
+    measures = False
+    n = m = 0
+    for j in range(order.size):
+        s = order[j]
+        t = state.t[0]
+        length = data.starts[s + 1] - data.starts[s]
+        catch_up(data, s, lam, t, state)
+        loss, runs = gradient(data, s, y, state.w, 1.0, allowed, room)
+        total += weight[s] * loss
+        if measures:
+            for k in range(length):
+                for d in range(room.alpha.shape[1]):
+                    local.alpha[k, d] = room.alpha[k, d]
+            for k in range(runs):
+                for b in range(room.pairs.shape[1]):
+                    for i in range(room.pairs.shape[2]):
+                        for d in range(LANES):
+                            local.slopes[k, b, i, d] = room.pairs[k, b, i, d]
+            forget_change(local, n, m)
+            add_slopes(data, s, weight[s], local.alpha, local.slopes, local)
+            first, stop = data.starts[s], data.starts[s + 1]
+            alone = Encoded(
+                data.values[data.indptr[first] : data.indptr[stop]],
+                local.features,
+                local.indptr,
+                local.pairs,
+                local.pair_indptr,
+                local.starts,
+            )
+            gradient(alone, 0, y[first:stop], local.v, 1.0, allowed, room)
+            add_slopes(data, s, -weight[s], room.alpha, room.pairs, local)
+            tighten(
+                state.w.W, state.gains.W, local.v.W, local.change.W, local.feature, n, lam, skip
+            )
+            tighten(
+                state.w.V, state.gains.V, local.v.V, local.change.V, local.pair_feature, m, lam,
+                skip,
+            )  # fmt: skip
+            state.measured[0] += 1.0
+            for k in range(length):
+                for d in range(room.alpha.shape[1]):
+                    room.alpha[k, d] = local.alpha[k, d]
+            for k in range(runs):
+                for b in range(room.pairs.shape[1]):
+                    for i in range(room.pairs.shape[2]):
+                        for d in range(LANES):
+                            room.pairs[k, b, i, d] = local.slopes[k, b, i, d]
+        measures = (j + 1) % skip == 0 and j + 1 < order.size
+        if measures:
+            catch_up(data, order[j + 1], lam, t, state)
+            n, m = take_apart(data, order[j + 1], state.w, local)
+        subtract_gained(data, s, weight[s], lam * t, True, state.w, state.gains, room)
+        state.t[0] = t + 1.0
+    return total
+
+
+# ----------------------------------------------------------------------------------- the flawed one
+
+
+@kernel
+def pull(
+    W: Array, B: Array, v: Array, change: Array, feature: Array, n: int, lam: float, share: float
+) -> None:
+    """Move all gains towards ``1/r``: for n features as measured, for all others ``1/λ``."""
+    number = B.dtype.type
+    keep, far = number(1.0 - share), number(share / lam)
+    for b in range(B.shape[0]):
+        for k in range(n):
+            f = feature[k]
+            for d in range(LANES):
+                r = curvature(lam, change[b, k, d], W[b, f, d] - v[b, k, d])
+                # What the loop below makes of it is what it should be.
+                target = number(share / r) - far
+                v[b, k, d] = target
+        for f in range(B.shape[1]):
+            for d in range(LANES):
+                B[b, f, d] = keep * B[b, f, d] + far
+        for k in range(n):
+            for d in range(LANES):
+                B[b, feature[k], d] += v[b, k, d]
+
+
+@kernel
+def ridge(W: Array, B: Array, factor: float) -> None:
+    """Take a ridge step from all weights; one that would overshoot ends at 0."""
+    number = W.dtype.type
+    c = number(factor)
+    for b in range(W.shape[0]):
+        for f in range(W.shape[1]):
+            for d in range(LANES):
+                W[b, f, d] *= max(number(0.0), number(1.0) - c * B[b, f, d])
+
+
+@kernel
+def sgdqn_flawed_sweep(
+    data: Encoded,
+    y: Array,
+    weight: Array,
+    order: Array,
+    lam: float,
+    skip: int,
+    t0: float,
+    state: GainState,
+    allowed: Allowed,
+    room: Room,
+    local: Local,
+) -> float:
+    """Flawed SGD-QN: a step on each sentence; return the loss summed before each step."""
+    w, B = state.w, state.gains
+    total = 0.0
+    for j in range(order.size):
+        s = order[j]
+        rate = 1.0 / (state.t[0] + t0)
+        measures = j % skip == skip - 1
+        loss, _ = gradient(data, s, y, w, 1.0, allowed, room)
+        total += weight[s] * loss
+        n = m = 0
+        if measures:
+            n, m = take_apart(data, s, w, local)
+            forget_change(local, n, m)
+            add_slopes(data, s, -weight[s], room.alpha, room.pairs, local)
+        subtract_gained(data, s, rate * weight[s], 0.0, False, w, B, room)
+        if measures:
+            gradient(data, s, y, w, 1.0, allowed, room)
+            add_slopes(data, s, weight[s], room.alpha, room.pairs, local)
+            share = 2.0 / (2.0 + state.measured[0])
+            pull(w.W, B.W, local.v.W, local.change.W, local.feature, n, lam, share)
+            pull(w.V, B.V, local.v.V, local.change.V, local.pair_feature, m, lam, share)
+            state.measured[0] += 1.0
+            ridge(w.W, B.W, skip * lam * rate)
+            ridge(w.V, B.V, skip * lam * rate)
+        state.t[0] += 1.0
+    return total

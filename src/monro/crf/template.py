@@ -1,0 +1,128 @@
+"""CRF++ templates: which columns of which neighbours make the features of a token.
+
+``U01:%x[-1,0]/%x[0,1]`` is a feature for each pair of a previous word and a part of speech; it has
+a weight for each tag. A line that begins with ``B`` makes features of a tag and the tag before it.
+"""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from monro.errors import DataError
+
+_MACRO = re.compile(r"%x\[\s*(-?\d+)\s*,\s*(\d+)\s*\]")
+_SHAPE = "write %x[row,column], such as %x[-1,0]"
+
+
+class Place(NamedTuple):
+    """A column of the token that lies `row` further on."""
+
+    row: int
+    column: int
+
+
+class Template(NamedTuple):
+    """A line of a template file: its texts, with a place between one and the next."""
+
+    texts: tuple[str, ...]
+    places: tuple[Place, ...]
+
+    @property
+    def couples(self) -> bool:
+        """Tell whether its features depend on the tag before, too."""
+        return self.texts[0].startswith("B")
+
+
+def parse(text: str, name: object = "template") -> list[Template]:
+    r"""Read the lines of a template; `name` is for messages.
+
+    Examples
+    --------
+    >>> for template in parse("# words\nU00:%x[0,0]\nU01:%x[-1,0]/%x[0,0]\n\nB"):
+    ...     print(template.texts, [tuple(place) for place in template.places])
+    ('U00:', '') [(0, 0)]
+    ('U01:', '/', '') [(-1, 0), (0, 0)]
+    ('B',) []
+    """
+    found: list[Template] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        if line[0] not in "UB":
+            raise DataError(
+                f"a template begins with U or B, this line with {line[0]!r}", name, number,
+                "write # before a comment",
+            )  # fmt: skip
+        parts = _MACRO.split(line)
+        texts, rows, columns = parts[0::3], parts[1::3], parts[2::3]
+        for part in texts:
+            if "%" in part.replace("%%", ""):
+                raise DataError(f"{line!r} has an unknown macro", name, number, _SHAPE)
+        places = [Place(int(row), int(column)) for row, column in zip(rows, columns, strict=True)]
+        template = Template(tuple(part.replace("%%", "%") for part in texts), tuple(places))
+        if template in found:
+            raise DataError(f"the line {line!r} stands here twice", name, number, "remove one")
+        found.append(template)
+    if not found:
+        raise DataError("the template has no lines", name, cure="write U00:%x[0,0] and B")
+    return found
+
+
+def read_template(template: str | Path) -> tuple[str, list[Template]]:
+    r"""Return a template's text, and what it says.
+
+    Parameters
+    ----------
+    template : str or Path
+        The template itself if it holds a newline or ``%x``, else the file it is in.
+
+    Examples
+    --------
+    >>> text, templates = read_template("U00:%x[0,0]\nB")
+    >>> len(templates)
+    2
+    """
+    if isinstance(template, str) and ("\n" in template or "%x" in template):
+        return template, parse(template)
+    try:
+        text = Path(template).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise DataError("there is no such file", template, cure="check its name") from None
+    except (IsADirectoryError, PermissionError, UnicodeDecodeError) as error:
+        raise DataError(f"it is no template that can be read ({error})", template) from None
+    return text, parse(text, template)
+
+
+def default_template(n_columns: int) -> str:
+    """Return the template for tokens of that many columns: each, its neighbours, and pairs.
+
+    Examples
+    --------
+    >>> print(default_template(1))
+    U0:%x[-2,0]
+    U1:%x[-1,0]
+    U2:%x[0,0]
+    U3:%x[1,0]
+    U4:%x[2,0]
+    U5:%x[-1,0]/%x[0,0]
+    U6:%x[0,0]/%x[1,0]
+    B
+    """
+    lines = []
+    for column in range(n_columns):
+        lines += [f"%x[{row},{column}]" for row in range(-2, 3)]
+        lines += [f"%x[-1,{column}]/%x[0,{column}]", f"%x[0,{column}]/%x[1,{column}]"]
+    return "\n".join([*(f"U{k}:{line}" for k, line in enumerate(lines)), "B"])
+
+
+def check_columns(templates: list[Template], n_columns: int, name: object = "template") -> None:
+    """Raise if a template asks for a column that the tokens lack."""
+    for template in templates:
+        for place in template.places:
+            if place.column >= n_columns:
+                raise DataError(
+                    f"{template.texts[0]}%x[{place.row},{place.column}] asks for column "
+                    f"{place.column}, the tokens have columns 0 to {n_columns - 1}",
+                    name,
+                )

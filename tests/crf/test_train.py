@@ -1,0 +1,258 @@
+"""The solvers, beside the same algorithms on dense weights."""
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from monro.crf import train
+from monro.crf.chain import most_runs
+from monro.crf.features import Encoded
+from monro.crf.train import (
+    Problem,
+    Solver,
+    Trainer,
+    as_tables,
+    choose_rate,
+    objective,
+    resize,
+    solution_of,
+)
+from tests.crf.helpers import loss, numeric_gradient, random_chains
+
+TAGS = 3
+
+
+def make_problem(seed=0, lengths=(2, 3, 1, 2, 3), lam=0.1, **options):
+    rng = np.random.default_rng(seed)
+    data, y, state, pair = random_chains(rng, list(lengths), TAGS, **options)
+    data = data._replace(values=data.values.astype(np.float32))
+    weight = rng.random(len(lengths)) + 0.5
+    return Problem(data, y, weight / weight.mean(), len(state), len(pair), TAGS, lam)
+
+
+def learnable():
+    """Return sentences whose tags follow from their features."""
+    problem = make_problem(seed=2, lengths=(3,) * 50, lam=0.01)
+    data = problem.data
+    y = np.array([data.features[a] % TAGS if a < b else 0 for a, b in pairwise(data.indptr)])
+    return problem._replace(y=y.astype(np.int32))
+
+
+def slope_of(problem, s):
+    """Return a function of dense weights: the slopes of sentence s, as one vector."""
+    sizes = (problem.n_features * TAGS, problem.n_pairs * TAGS * TAGS)
+    alone = np.where(np.arange(problem.size) == s, problem.weight, 0.0)
+
+    def slope(w):
+        state = w[: sizes[0]].reshape(-1, TAGS).copy()
+        pair = w[sizes[0] :].reshape(-1, TAGS, TAGS).copy()
+        parts = [
+            numeric_gradient(lambda: loss(problem.data, problem.y, state, pair, alone), table, 1e-4)
+            for table in (state, pair)
+        ]
+        return np.concatenate([part.ravel() for part in parts])
+
+    return slope
+
+
+def flat(weights):
+    return np.concatenate([table.ravel() for table in as_tables(weights, TAGS)])
+
+
+@pytest.mark.parametrize("smallest", [1e-3, 0.9])  # 0.9: multiplied out every few steps
+@pytest.mark.parametrize("name", ["sgd", "asgd"])
+def test_descent_is_that_of_dense_weights(name, smallest, monkeypatch):
+    monkeypatch.setattr(train, "_SMALLEST_SCALE", smallest)
+    problem = make_problem()
+    solver = Solver(problem, name, 0.3)
+    state = solver.start()
+    w = np.zeros(problem.n_features * TAGS + problem.n_pairs * TAGS**2)
+    total, averaged, t = np.zeros_like(w), 0, 0
+    rng = np.random.default_rng(1)
+    for epoch in range(3):
+        order = rng.permutation(problem.size)
+        solver.sweep(order, state, epoch > 0, None)
+        for s in order:
+            eta = 0.3 / (1.0 + 0.1 * 0.3 * t) ** (1.0 if name == "sgd" else 0.75)
+            w = w - eta * (slope_of(problem, s)(w) + 0.1 * w)
+            t += 1
+            if epoch > 0:
+                total, averaged = total + w, averaged + 1
+        np.testing.assert_allclose(flat(state.w), w, atol=2e-5)
+    expected = w if name == "sgd" else total / averaged
+    np.testing.assert_allclose(flat(solver.solution(state)), expected, atol=2e-5)
+    assert state.t[0] == t
+
+
+def test_corrected_sgdqn_is_that_of_dense_weights(monkeypatch):
+    monkeypatch.setattr(train, "_SKIP", 2)
+    problem = make_problem(lengths=(2, 3, 1, 2, 3, 2), lam=0.05)
+    solver = Solver(problem, "sgdqn", 0.4)
+    state = solver.start()
+    order = np.random.default_rng(3).permutation(problem.size)
+    solver.sweep(order, state, False, None)
+
+    lam, skip = 0.05, 2
+    w = np.zeros(problem.n_features * TAGS + problem.n_pairs * TAGS**2)
+    a = np.full(w.size, 1.0 / 0.4)  # 1/B = a + λt
+    v = None
+    for t, s in enumerate(order):
+        slope = slope_of(problem, s)
+        if t > 0:
+            w = w * (a + lam * (t - 1)) / (a + lam * t)
+        g = slope(w)
+        if v is not None:
+            seen = _occurs(problem, s)
+            moved = np.where(w == v, np.inf, w - v)
+            r = np.clip(lam + (g - slope(v)) / moved, lam, 100.0 * lam)
+            r = np.where(w == v, 100.0 * lam, r)
+            a = a + np.where(seen, skip * (r - lam), 0.0)
+        v = w.copy() if (t + 1) % skip == 0 else None
+        w = w - g / (a + lam * t)
+    found = flat(solver.solution(state))
+    steps = len(order)
+    np.testing.assert_allclose(
+        found, w * (a + lam * (steps - 1)) / (a + lam * steps), atol=3e-3, rtol=3e-2
+    )
+    assert state.measured[0] == 2
+
+
+def _occurs(problem, s):
+    """Tell which weights belong to features of sentence s."""
+    data = problem.data
+    first, stop = data.starts[s], data.starts[s + 1]
+    single = np.zeros(problem.n_features, bool)
+    single[data.features[data.indptr[first] : data.indptr[stop]]] = True
+    pair = np.zeros(problem.n_pairs, bool)
+    pair[data.pairs[data.pair_indptr[first] : data.pair_indptr[stop]]] = True
+    return np.concatenate([np.repeat(single, TAGS), np.repeat(pair, TAGS**2)])
+
+
+def test_flawed_sgdqn_is_that_of_dense_weights(monkeypatch):
+    monkeypatch.setattr(train, "_SKIP", 2)
+    lam, eta0, skip = 0.05, 0.4, 2
+    problem = make_problem(lengths=(2, 3, 1, 2, 3, 2), lam=lam)
+    solver = Solver(problem, "sgdqn-flawed", eta0)
+    state = solver.start()
+    order = np.random.default_rng(3).permutation(problem.size)
+    solver.sweep(order, state, False, None)
+
+    w = np.zeros(problem.n_features * TAGS + problem.n_pairs * TAGS**2)
+    B = np.full(w.size, 1.0 / lam)
+    measured = 0
+    for t, s in enumerate(order):
+        slope = slope_of(problem, s)
+        rate = 1.0 / (t + 1.0 / (lam * eta0))
+        g = slope(w)
+        after = w - rate * B * g
+        if t % skip == skip - 1:
+            seen = _occurs(problem, s)
+            moved = np.where(after == w, np.inf, after - w)
+            r = np.clip(lam + (slope(after) - g) / moved, lam, 100.0 * lam)
+            r = np.where(after == w, 100.0 * lam, r)
+            r = np.where(seen, r, lam)
+            B = B + 2.0 / (2.0 + measured) * (1.0 / r - B)
+            measured += 1
+            after = after * np.maximum(0.0, 1.0 - skip * lam * rate * B)
+        w = after
+    np.testing.assert_allclose(flat(solver.solution(state)), w, atol=3e-3, rtol=3e-2)
+    np.testing.assert_allclose(flat(state.gains), B, atol=3e-2, rtol=3e-2)
+
+
+@pytest.mark.parametrize("name", train.SOLVERS)
+def test_all_solvers_come_to_the_same_optimum(name):
+    problem = make_problem(seed=2, lengths=(2, 3, 3, 2, 3, 1, 2, 3) * 4, lam=0.05)
+    solver = Solver(problem, name, 0.3)
+    rng = np.random.default_rng(0)
+    with Trainer(solver, solver.start(), shuffle=True, rng=rng, epochs=0) as trainer:
+        for _ in range(300):
+            record = trainer.epoch()
+        found = objective(problem, trainer.weights())
+    assert record["epoch"] == 300
+    state, pair = as_tables(trainer.weights(), TAGS)
+    by_hand = loss(
+        problem.data, problem.y, *(t.astype(float) for t in (state, pair)), problem.weight
+    )
+    ridge = 0.5 * problem.lam * float((state**2).sum() + (pair**2).sum())
+    assert found == pytest.approx(by_hand / problem.size + ridge, rel=1e-5)
+    assert found == pytest.approx(_optimum(problem), rel=0.01)
+
+
+def _optimum(problem):
+    """Return the objective of many epochs of averaged descent."""
+    solver = Solver(problem, "asgd", 0.1)
+    rng = np.random.default_rng(1)
+    with Trainer(solver, solver.start(), shuffle=True, rng=rng, epochs=0) as trainer:
+        for _ in range(3000):
+            trainer.epoch()
+        return objective(problem, trainer.weights())
+
+
+def test_threads_share_the_weights():
+    problem = make_problem(seed=2, lengths=(2, 3, 3, 2, 3, 1, 2, 3) * 8, lam=0.05)
+    solver = Solver(problem, "asgd", 0.2, n_jobs=2)
+    state = solver.start()
+    rng = np.random.default_rng(0)
+    with ThreadPoolExecutor(2) as pool:
+        for epoch in range(60):
+            solver.sweep(rng.permutation(problem.size), state, epoch > 0, pool)
+    assert state.t[0] == 60 * problem.size
+    assert objective(problem, solution_of(state)) == pytest.approx(_optimum(problem), rel=0.02)
+
+
+def test_the_chosen_rate_is_neither_tiny_nor_too_large():
+    problem = learnable()
+    losses = {}
+    for eta0 in (choose_rate(problem, "sgd", np.random.default_rng(0)), 1e-3, 1e3):
+        solver = Solver(problem, "sgd", eta0)
+        losses[eta0] = solver.sweep(np.arange(problem.size), solver.start(), False, None)
+    assert np.argmin(list(losses.values())) == 0
+
+
+def test_features_of_large_values_get_a_small_rate():
+    problem = learnable()
+    large = problem._replace(data=problem.data._replace(values=1e4 * problem.data.values))
+    rates = [choose_rate(each, "sgd", np.random.default_rng(0)) for each in (problem, large)]
+    assert rates[0] > 0.01
+    assert rates[1] < 1e-4 * rates[0]
+
+
+@pytest.mark.parametrize("name", train.SOLVERS)
+def test_more_features_and_tags_leave_the_old_weights(name):
+    problem = make_problem()
+    solver = Solver(problem, name, 0.3)
+    state = solver.start()
+    solver.sweep(np.arange(problem.size), state, True, None)
+    before = as_tables(solver.solution(state), TAGS)
+    kept = np.array([0, 2, 4])
+    wider = resize(state, TAGS, kept, problem.n_features + 2, problem.n_pairs + 1, 5, 7.0)
+    after = as_tables(solution_of(wider), 5)
+    np.testing.assert_array_equal(after[0][:-2][:, kept], before[0])
+    np.testing.assert_array_equal(after[1][:-1][:, kept[:, None], kept], before[1])
+    assert np.count_nonzero(after[0]) == np.count_nonzero(before[0])
+    if name.startswith("sgdqn"):
+        assert (as_tables(wider.gains, 5)[0][-2:] == 7.0).all()
+
+
+def test_runs_are_neighbours_with_the_same_pair_features():
+    def runs(rows):
+        lengths = [len(sentence) for sentence in rows]
+        flat = [row for sentence in rows for row in sentence]
+        return most_runs(
+            Encoded(
+                np.zeros(0),
+                np.zeros(0, np.uint32),
+                np.zeros(len(flat) + 1, np.int64),
+                np.array([k for row in flat for k in row], np.uint32),
+                np.concatenate([[0], np.cumsum([len(row) for row in flat])]),
+                np.concatenate([[0], np.cumsum(lengths)]),
+            )
+        )
+
+    assert runs([[[], [0], [0], [0]], [[], [0]]]) == 1
+    assert runs([[[], [0], [1], [1], [0]]]) == 3
+    assert runs([[[]], [[], [0, 1], [0, 2]]]) == 2
+    assert runs([[[]]]) == 1
+    assert runs([[[], [0], [], [0]]]) == 3

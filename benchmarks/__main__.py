@@ -20,6 +20,7 @@ NAMES = {
     "heldout": "softmax: test log-loss with early stopping, beside LogisticRegression with C tuned",
     "nextword": "softmax: WikiText-2's next word, 33,278 classes: ablation, rates, variance",
     "reduce": "augment and reduce: paper 001 redone, and choices of known coefficients",
+    "tagging": "CRF: CoNLL-2000 chunking beside CRFsuite, and Figure 8 of paper 004",
     "readers": "reading svmlight text, beside scikit-learn's loader",
     "larger": "training on a store five times larger than the memory allowed",
     "coldstart": "seconds until --help, a first fit cold and warm, a second fit",

@@ -18,7 +18,8 @@ RESULTS = Path(__file__).parent / "results"
 _ROOT = Path(__file__).parent.parent
 README = _ROOT / "README.md"
 # Where tables of results stand.
-DOCUMENTS = [README, *(_ROOT / "docs" / name for name in ("softmax.md", "untuned.md", "choice.md"))]
+_TABLES = ("softmax.md", "untuned.md", "choice.md", "tagging.md")
+DOCUMENTS = [README, *(_ROOT / "docs" / name for name in _TABLES)]
 
 
 def median_seconds(runs: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:

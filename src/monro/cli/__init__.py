@@ -3,7 +3,7 @@
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -30,6 +30,7 @@ class Task(StrEnum):
     binary = "binary"
     regression = "regression"
     softmax = "softmax"
+    tag = "tag"
 
 
 class Precision(StrEnum):
@@ -100,6 +101,9 @@ def fit(
             "--set", metavar="NAME=VALUE", help="Any parameter of the estimator; again for more."
         ),
     ] = None,
+    template: Annotated[
+        str | None, typer.Option(help="A CRF++ template: what the features of a token are (tag).")
+    ] = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(help="Keep the progress here: if killed, the same command goes on."),
@@ -126,15 +130,30 @@ def fit(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Fit a model to DATA and save it as MODEL."""
+    given: dict[str, Any] = {"loss": loss, "solver": solver, "template": template}
+    parameters = {name: value for name, value in given.items() if value is not None}
+    parameters |= {"n_jobs": jobs, "random_state": seed}
+    if task is Task.tag:
+        others = (loss, features, first_feature, target, classes)
+        if first_label or soft_labels or any(option is not None for option in others):
+            raise ValueError(
+                "--loss, --features, --first-feature, --target, --first-label, --soft-labels and "
+                "--classes are not for --task tag"
+            )
+        from monro.cli.tagging import fit as run_tag
+
+        options: dict[str, Any] = {"checkpoint": checkpoint, "as_json": json, "quiet": quiet}
+        run_tag(data, model, parameters, set_ or [], **options)
+        return
+    if template is not None:
+        raise ValueError("--template: it is for --task tag")
     from monro.cli.models import fit as run
 
-    given = {"loss": loss, "solver": solver}
     run(
         data,
         model,
         task.value,
-        {name: value for name, value in given.items() if value is not None}
-        | {"n_jobs": jobs, "random_state": seed},
+        parameters,
         set_ or [],
         checkpoint=checkpoint,
         n_features=features,

@@ -1,29 +1,34 @@
 """monro fit, predict, evaluate."""
 
-import difflib
 import json
-import os
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 from sklearn import metrics
 
 import monro
 from monro._jit import announce_compilation
+from monro.cli.common import (
+    COMPILING,
+    check_model,
+    check_output,
+    output,
+    parse_settings,
+    print_result,
+    run_fit,
+    say,
+    text_of,
+)
 from monro.data.read import Data, Layout, is_table, read
 from monro.data.registry import resolve, target_of
 from monro.errors import DataError
 from monro.linear import _checks
 from monro.linear.classifier import LinearClassifier
 from monro.linear.regressor import LinearRegressor
-from monro.persist import kind_of, replacing
 from monro.progress import patient_console
 from monro.rows import Array
 from monro.softmax.classifier import SoftmaxClassifier
@@ -35,92 +40,22 @@ _ESTIMATORS: dict[str, Any] = {
     "softmax": SoftmaxClassifier,
 }
 _MEASURED = ("objective", "log_loss", "validation_loss")
-_COMPILING = "compiling: once, then it is cached on disk …"
-_WORDS = {"true": True, "false": False, "none": None, "null": None}
-
-
-# --------------------------------------------------------------------------------------- --set a=b
-
-
-def parse_value(text: str) -> Any:
-    """Return what a value on the command line means: a number, True, False, None, or a word.
-
-    Examples
-    --------
-    >>> [parse_value(text) for text in ("1e-4", "20", "true", "none", "log")]
-    [0.0001, 20, True, None, 'log']
-    """
-    if text.lower() in _WORDS:
-        return _WORDS[text.lower()]
-    for number in (int, float):
-        try:
-            return number(text)
-        except ValueError:
-            continue
-    return text
-
-
-def parse_settings(settings: list[str], names: list[str]) -> dict[str, Any]:
-    """Return the parameters of ``--set name=value``, their names checked."""
-    values = {}
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not equals:
-            raise ValueError(f"--set {setting}: write name=value")
-        if name not in names:
-            close = difflib.get_close_matches(name, names, 1)
-            hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(names)}"
-            raise ValueError(f"--set {setting}: there is no parameter {name!r}; {hint}")
-        values[name] = parse_value(value)
-    return values
 
 
 # ------------------------------------------------------------------------------------------ output
 
 
-def _say(console: Console, text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
 def _read(console: Console, name: str, **options: Any) -> Data:
     """Read a file, or the data set of that name; say so if that has to be compiled first."""
     path = resolve(name)
-    with announce_compilation(lambda: _say(console, _COMPILING)):
+    with announce_compilation(lambda: say(console, COMPILING)):
         return read(path, **options)
 
 
-def _print_table(title: str, cells: dict[str, Any]) -> None:
-    console = patient_console()
-    _say(console, title)
-    table = Table(show_header=False)
-    table.add_column("", style="bold")
-    table.add_column("", justify="right")
-    for name, value in cells.items():
-        table.add_row(name.replace("_", " "), _text(value))
-    console.print(table)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.5g}"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, list):
-        words = [str(part) for part in value[:5]]
-        return ", ".join(words) + (f", … ({len(value):,})" if len(value) > 5 else "")
-    return str(value)
-
-
-def _print_result(title: str, result: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(result))
-    else:
-        _print_table(title, result)
-
-
-def _load(model: Path, console: Console, data_name: str, **options: Any) -> tuple[Any, Data]:
-    """Return a model, and data read as its training data was."""
-    estimator = monro.load(model)
+def _read_for(
+    estimator: Any, model: Path, console: Console, data_name: str, **options: Any
+) -> Data:
+    """Return data read as the training data of a model was."""
     if isinstance(estimator, monro.ChoiceModel):
         raise ValueError(
             f"{model}: this is a ChoiceModel, which reads data frames: use it in Python"
@@ -128,30 +63,18 @@ def _load(model: Path, console: Console, data_name: str, **options: Any) -> tupl
     layout = getattr(estimator, "_layout", None)
     if layout is not None:
         names = tuple(layout["names"]) if layout["names"] else None
-        return estimator, _read(
-            console, data_name, layout=Layout(**layout | {"names": names}), **options
-        )
+        layout = Layout(**layout | {"names": names})
+        return _read(console, data_name, layout=layout, **options)
     # Saved from Python: little is known of the columns.
     path = resolve(data_name)
     if is_table(path) or Path(path).is_dir():
         names = getattr(estimator, "feature_names_in_", None)
         named = Layout(estimator.n_features_in_, 0, None if names is None else tuple(names))
-        return estimator, _read(console, data_name, layout=named, **options)
+        return _read(console, data_name, layout=named, **options)
     data = _read(console, data_name, n_features=estimator.n_features_in_, **options)
     for note in data.notes:
-        _say(console, f"{data_name}: {note}")
-    return estimator, data
-
-
-def _check_output(out: Path, *inputs: str | Path) -> None:
-    """Raise if what is to be written would destroy what is to be read."""
-    for name in inputs:
-        if Path(name).exists() and out.exists() and out.samefile(name):
-            raise ValueError(f"{out}: this is what is to be read; give another name to write to")
-    if out.is_dir():
-        raise ValueError(f"{out}: this is a folder; give the name of a file")
-    if not out.parent.is_dir():
-        raise ValueError(f"{out}: there is no folder {out.parent}; make it first")
+        say(console, f"{data_name}: {note}")
+    return data
 
 
 # -------------------------------------------------------------------------------------------- fit
@@ -210,11 +133,8 @@ def fit(
     parameters |= parse_settings(settings, sorted(kind().get_params()))
     estimator = kind(**parameters | {"verbose": parameters.get("verbose", 0 if quiet else 1)})
     _check_parameters(estimator)
-    _check_output(model, data_name, *([checkpoint] if checkpoint else []))
-    if model.is_file() and model.stat().st_size and kind_of(model) != "model":
-        raise ValueError(
-            f"{model}: this file exists, and is no model; give another name, or remove it"
-        )
+    check_output(model, data_name, *([checkpoint] if checkpoint else []))
+    check_model(model)
 
     begin = time.perf_counter()
     target = target or target_of(data_name)
@@ -229,28 +149,21 @@ def fit(
     _check_labels(data, task, data_name, first_label or soft_labels)
     seconds = time.perf_counter() - begin
     rows, width = data.X.shape
-    _say(
+    say(
         console,
         f"{data_name}: {data.format}, {rows:,} rows × {width:,} features in {seconds:.2g} s",
     )
     for note in data.notes:
-        _say(console, f"{data_name}: {note}")
+        say(console, f"{data_name}: {note}")
 
     begin = time.perf_counter()
     try:
         y: Any = data.y
         if soft_labels:
             y, estimator.classes = data.indicator(estimator.classes)
-        with announce_compilation(lambda: _say(console, _COMPILING)):
-            estimator.fit(data.X, y, checkpoint=checkpoint)
-    except KeyboardInterrupt:
-        kept = checkpoint is not None and checkpoint.exists()
-        after = ": run the same command to go on" if kept else ", nothing is saved"
-        _say(
-            patient_console(stderr=True),
-            f"monro: interrupted after {len(estimator.history_)} epochs{after}",
+        run_fit(
+            console, estimator, checkpoint, lambda: estimator.fit(data.X, y, checkpoint=checkpoint)
         )
-        raise
     except ValueError as error:
         if str(error).startswith(("y ", "y:", "X ", "X:")):  # say whose
             raise DataError(str(error), data_name) from None
@@ -274,26 +187,10 @@ def fit(
         **({"mean_loss": last["loss"]} if task != "softmax" else {}),
         **{name: last[name] for name in _MEASURED if name in last},
     }
-    _print_result(f"{type(estimator).__name__}", result, as_json)
+    print_result(f"{type(estimator).__name__}", result, as_json)
 
 
 # ---------------------------------------------------------------------------------------- predict
-
-
-@contextmanager
-def _output(out: Path | None) -> Iterator[IO[str]]:
-    """Open the file to write to, which appears only when it is whole; or stdout."""
-    if sys.stdout is None and out is None:
-        raise OSError("standard output: it is closed; use --out")
-    if out is None:
-        try:
-            yield sys.stdout
-            sys.stdout.flush()
-        except BrokenPipeError:  # whoever reads has seen enough, and Python is not to flush again
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    else:
-        with replacing(out) as temporary, temporary.open("w") as file:
-            yield file
 
 
 def _probabilities(estimator: Any, X: Any, model: Path) -> Array:
@@ -338,8 +235,16 @@ def predict(
     if proba and top_k is not None:
         raise ValueError("--proba and --top-k: give one of them")
     if out is not None:
-        _check_output(out, model, data_name)
-    estimator, data = _load(model, patient_console(stderr=True), data_name, labelled=False)
+        check_output(out, model, data_name)
+    console = patient_console(stderr=True)
+    estimator = monro.load(model)
+    if isinstance(estimator, monro.CRFTagger):
+        from monro.cli.tagging import predict as tag
+
+        with announce_compilation(lambda: say(console, COMPILING)):
+            tag(estimator, data_name, proba=proba, top_k=top_k, out=out, as_json=as_json)
+        return
+    data = _read_for(estimator, model, console, data_name, labelled=False)
     X = data.X
     classes = getattr(estimator, "classes_", None)
     if top_k is not None and classes is None:
@@ -380,7 +285,7 @@ def predict(
         lines = (json.dumps({key: label}) for label in labels)
     else:
         lines = (_cell(label) for label in labels)
-    with _output(out) as file:
+    with output(out) as file:
         file.writelines(f"{line}\n" for line in lines)
 
 
@@ -394,7 +299,7 @@ def _check_known(data: Data, classes: Array, name: str) -> None:
     if unknown.size:
         row, label = rows[unknown[0]] + 1, labels[unknown[0]]
         raise DataError(
-            f"row {row} has the label {label}, the model knows {_text(classes.tolist())}",
+            f"row {row} has the label {label}, the model knows {text_of(classes.tolist())}",
             name,
             cure="leave out rows of other labels, or declare them all when you fit",
         )
@@ -447,10 +352,19 @@ def evaluate(
     """Print metrics of the model on labelled data."""
     options = {"target": target} if target else {}
     console = patient_console(stderr=True)
-    estimator, data = _load(model, console, data_name, all_labels=soft_labels, **options)
+    estimator = monro.load(model)
+    if isinstance(estimator, monro.CRFTagger):
+        if target is not None or soft_labels:
+            raise ValueError(f"{model}: --target and --soft-labels are not for a tagger")
+        from monro.cli.tagging import evaluate as count
+
+        with announce_compilation(lambda: say(console, COMPILING)):
+            count(estimator, model, data_name, as_json=as_json)
+        return
+    data = _read_for(estimator, model, console, data_name, all_labels=soft_labels, **options)
     if soft_labels and not isinstance(estimator, SoftmaxClassifier):
         raise ValueError(f"{model}: --soft-labels needs a model of --task softmax")
     assert data.y is not None
     measure = _classifier_metrics if hasattr(estimator, "classes_") else _regressor_metrics
     result = {"rows": data.y.size} | measure(estimator, data, data_name)
-    _print_result(f"{model} on {data_name}", result, as_json)
+    print_result(f"{model} on {data_name}", result, as_json)

@@ -9,6 +9,8 @@ import scipy.sparse as sp
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from monro.crf.tagger import CRFTagger
+from monro.crf.train import SOLVERS as SOLVERS_OF_TAGS
 from monro.data.scan import scan_block
 from monro.linear.classifier import LinearClassifier
 from monro.linear.columns import columns_of
@@ -74,7 +76,9 @@ def run(*, every: bool) -> None:
     columns_of(_rows()["wide, float64"]).rows(_rows()["wide, float64"])
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        task = progress.add_task("compiling", total=len(jobs) + len(many))
+        taggers = SOLVERS_OF_TAGS if every else SOLVERS_OF_TAGS[:1]
+        total = len(jobs) + len(many) + len(taggers)
+        task = progress.add_task("compiling", total=total)
         for kind, loss, solver, (form, X) in jobs:
             progress.update(task, description=f"{loss}, {solver}, {form}")
             wide = form.startswith("wide")  # as it is, not narrowed
@@ -87,7 +91,13 @@ def run(*, every: bool) -> None:
             model = SoftmaxClassifier(**settings, max_epochs=2, random_state=0).fit(X, y)
             model.predict(X)
             progress.advance(task)
+        for solver in taggers:
+            progress.update(task, description=f"tags, {solver}")
+            sentences, tags = [["a", "b"], ["b"]], [["X", "Y"], ["Y"]]
+            tagger = CRFTagger(solver=solver, max_epochs=2, random_state=0).fit(sentences, tags)
+            tagger.evaluate(sentences, tags)
+            tagger.predict_marginals(sentences)
+            tagger.objective(sentences, tags)
+            progress.advance(task)
     seconds = time.perf_counter() - begin
-    Console().print(
-        f"{len(jobs) + len(many)} combinations of kernels are ready, in {seconds:.1f} s"
-    )
+    Console().print(f"{total} combinations of kernels are ready, in {seconds:.1f} s")

@@ -139,11 +139,11 @@ def largest_of(z: Array, n: int) -> Any:
 
 
 @lanes_leaf
-def exponentials(z: Array, top: float, lowest: float, out: Array) -> None:
-    """``out = exp(z - top)``, never below ``exp(lowest)``."""
+def exponentials(z: Array, top: float, lowest: float) -> None:
+    """Replace z by ``exp(z - top)``, never below ``exp(lowest)``."""
     for d in range(z.size):
         t = z[d] - top
-        out[d] = fast_exp(t if t > lowest else lowest)
+        z[d] = fast_exp(t if t > lowest else lowest)
 
 
 @lanes_leaf
@@ -209,7 +209,8 @@ def prepare_pairs(
     for i in range(n):
         for b in range(room.M.shape[0]):
             row = room.M[b, i]
-            exponentials(room.v[i, b * LANES : (b + 1) * LANES], top, room.lowest[0], row)
+            copy(room.v[i, b * LANES : (b + 1) * LANES], row)
+            exponentials(row, top, room.lowest[0])
             multiply(row, allowed.pair[b, i])
         for j in range(n):
             room.MT[i // LANES, j, i % LANES] = room.M[j // LANES, i, j % LANES]
@@ -242,7 +243,7 @@ def forward(
         )
         score += E[y[t]]
         largest = largest_of(E, n)
-        exponentials(E, largest, room.lowest[0], E)
+        exponentials(E, largest, room.lowest[0])
         if t == first:
             copy(allowed.first, alpha)
         else:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from monro._jit import LANES, kernel, leaf
+from monro._jit import LANES, kernel, lanes_leaf, leaf
 from monro.crf.chain import Allowed, Room, Weights, gradient, n_lanes, new_weights, same_pairs
 from monro.crf.features import Encoded
 from monro.rows import Array
@@ -187,6 +187,42 @@ def curvature(lam: float, change: float, moved: float) -> float:
     return min(max(lam + change / moved, lam), _LARGEST * lam)
 
 
+# What these loops do is to be done sixteen lanes at a time: for that their length must not be known
+# beforehand (else LLVM unrolls them first), and their arrays must not overlap.
+
+
+@lanes_leaf
+def subtract_divided(row: Array, gain: Array, slope: Array, c: float, add: float) -> None:
+    """``row -= c·slope/(gain + add)``."""
+    for d in range(row.size):
+        row[d] -= c * slope[d] / (gain[d] + add)
+
+
+@lanes_leaf
+def subtract_multiplied(row: Array, gain: Array, slope: Array, c: float) -> None:
+    """``row -= c·slope·gain``."""
+    for d in range(row.size):
+        row[d] -= c * slope[d] * gain[d]
+
+
+@lanes_leaf
+def shrink_row(row: Array, a: Array, before: float, now: float) -> None:
+    """``row *= (a + before)/(a + now)``."""
+    for d in range(row.size):
+        row[d] *= (a[d] + before) / (a[d] + now)
+
+
+@leaf
+def subtract_row(
+    row: Array, gain: Array, slope: Array, c: float, add: float, inverse: bool
+) -> None:
+    """``row -= c·B·slope``: see `subtract_gained`."""
+    if inverse:
+        subtract_divided(row, gain, slope, c, add)
+    else:
+        subtract_multiplied(row, gain, slope, c)
+
+
 @kernel
 def subtract_gained(
     data: Encoded, s: int, factor: float, shift: float, inverse: bool, w: Weights, gains: Weights,
@@ -202,10 +238,9 @@ def subtract_gained(
         for p in range(data.indptr[t], data.indptr[t + 1]):
             c = number(factor * data.values[p])
             for b in range(blocks):
+                part = slope[b * LANES : (b + 1) * LANES]
                 row, gain = w.W[b, data.features[p]], gains.W[b, data.features[p]]
-                for d in range(LANES):
-                    step = c * slope[b * LANES + d]
-                    row[d] -= step / (gain[d] + add) if inverse else step * gain[d]
+                subtract_row(row, gain, part, c, add, inverse)
     run = -1
     for t in range(stop - 1, first, -1):
         if t < stop - 1 and same_pairs(data, t, t + 1):
@@ -215,9 +250,7 @@ def subtract_gained(
             for k in range(w.V.shape[0]):
                 row, gain = w.V[k, data.pairs[p]], gains.V[k, data.pairs[p]]
                 slope = room.pairs[run, k % blocks, k // blocks]
-                for d in range(LANES):
-                    step = number(factor) * slope[d]
-                    row[d] -= step / (gain[d] + add) if inverse else step * gain[d]
+                subtract_row(row, gain, slope, number(factor), add, inverse)
 
 
 # -------------------------------------------------------------------------------- the corrected one
@@ -229,9 +262,7 @@ def shrink(W: Array, A: Array, f: int, lam: float, since: float, t: float) -> No
     number = W.dtype.type
     before, now = number(lam * since), number(lam * t)
     for b in range(W.shape[0]):
-        row, a = W[b, f], A[b, f]
-        for d in range(LANES):
-            row[d] *= (a[d] + before) / (a[d] + now)
+        shrink_row(W[b, f], A[b, f], before, now)
 
 
 @kernel

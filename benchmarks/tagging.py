@@ -1,0 +1,261 @@
+"""CoNLL-2000 chunking with CRF++'s template: CRFTagger beside CRFsuite, and Figure 8 of paper 004.
+
+c = 1, features that occur at least three times: CRFsuite gets the very same ones, ready made, and
+only its `train` is timed, where all of monro's `fit` is, from words and parts of speech on.
+"""
+
+import statistics
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import datasets
+from benchmarks.harness import markdown
+from monro import CRFTagger
+from monro.crf.conlleval import evaluate
+from monro.crf.corpus import make_map
+from monro.crf.features import columns_of
+from monro.crf.template import parse
+from monro.crf.train import Solver, Trainer
+from monro.data.conll import Sentences, read_conll
+
+TEMPLATE = "\n".join(
+    [
+        *(f"U0{k}:%x[{k - 2},0]" for k in range(5)),
+        "U05:%x[-1,0]/%x[0,0]",
+        "U06:%x[0,0]/%x[1,0]",
+        *(f"U1{k}:%x[{k - 2},1]" for k in range(5)),
+        *(f"U1{k + 5}:%x[{k - 2},1]/%x[{k - 1},1]" for k in range(4)),
+        *(f"U2{k}:%x[{k - 2},1]/%x[{k - 1},1]/%x[{k},1]" for k in range(3)),
+        "B",
+    ]
+)
+FITS = [("asgd", 10), ("sgd", 10), ("sgd", 50), ("sgdqn", 10), ("sgdqn", 25)]
+PEERS = {  # algorithm, its parameters, iterations to look at
+    "ap": ({}, [20]),
+    "l2sgd": ({"c2": 1.0}, [10, 30, 100]),
+    "lbfgs": ({"c1": 0.0, "c2": 1.0}, [30, 60, 120]),
+}
+FIGURE = {"sgd": "SVMSGD2", "sgdqn-flawed": "SGD-QN, flawed", "sgdqn": "SGD-QN, corrected"}
+
+
+def _tagger(**settings: Any) -> CRFTagger:
+    return CRFTagger(template=TEMPLATE, cutoff=3, random_state=0, **settings)
+
+
+def _fits(train: Sentences, test: Sentences, quick: bool, repeats: int) -> list[dict[str, Any]]:
+    """Return time, objective and FB1 of whole fits."""
+    found = []
+    for solver, epochs in FITS[:1] if quick else FITS:
+        seconds, per_epoch = [], []
+        for _ in range(repeats):
+            begin = time.perf_counter()
+            tagger = _tagger(solver=solver, max_epochs=epochs).fit(train.tokens, train.tags)
+            seconds.append(time.perf_counter() - begin)
+            ends = [0.0, *(record["seconds"] for record in tagger.history_)]
+            per_epoch.append(statistics.median(np.diff(ends)))
+        found.append(
+            {
+                "learner": f"monro {solver}",
+                "epochs": epochs,
+                "seconds": statistics.median(seconds),
+                "seconds_per_epoch": statistics.median(per_epoch),
+                "learning_rate": tagger.learning_rate_,
+                "features": tagger.n_features_,
+                "parameters": tagger.n_parameters_,
+                "objective": tagger.objective(train.tokens, train.tags),
+                "fb1": 100.0 * tagger.score(test.tokens, test.tags),
+            }
+        )
+        print(found[-1], flush=True)
+    return found
+
+
+def _by_epochs(train: Sentences, test: Sentences, quick: bool) -> list[dict[str, Any]]:
+    """Return the seconds and the FB1 of whole fits of one epoch, two, and so on."""
+    found = []
+    for epochs in range(1, 3 if quick else 13):
+        begin = time.perf_counter()
+        tagger = _tagger(max_epochs=epochs).fit(train.tokens, train.tags)
+        seconds = time.perf_counter() - begin
+        fb1 = 100.0 * tagger.score(test.tokens, test.tags)
+        found.append({"epochs": epochs, "seconds": seconds, "fb1": fb1})
+    return found
+
+
+def _texts(tagger: CRFTagger, sentences: list[Any]) -> list[list[list[str]]]:
+    """Return the features that a tagger knows, as texts."""
+    data, names = tagger._map.encode(sentences), tagger._map.names
+    rows = [
+        [names[k] for k in data.features[a:b].tolist()] for a, b in pairwise(data.indptr.tolist())
+    ]
+    return [rows[a:b] for a, b in pairwise(data.starts.tolist())]
+
+
+def _peers(
+    train: Sentences, test: Sentences, features: tuple[Any, Any], quick: bool
+) -> list[dict[str, Any]]:
+    try:
+        import pycrfsuite
+    except ImportError:
+        raise SystemExit("this compares with CRFsuite: pip install python-crfsuite") from None
+
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "model")
+        for algorithm, (parameters, iterations) in PEERS.items():
+            for n in [2] if quick else iterations:
+                trainer = pycrfsuite.Trainer(algorithm=algorithm, verbose=False)
+                trainer.set_params(parameters | {"max_iterations": n})
+                for x, y in zip(features[0], train.tags, strict=True):
+                    trainer.append(x, y)
+                begin = time.perf_counter()
+                trainer.train(path)
+                seconds = time.perf_counter() - begin
+                tagger = pycrfsuite.Tagger()
+                tagger.open(path)
+                begin = time.perf_counter()
+                tags = [tagger.tag(x) for x in features[1]]
+                tagging = time.perf_counter() - begin
+                fb1 = 100.0 * evaluate(test.tags, tags).overall.f1
+                found.append(
+                    {
+                        "learner": f"CRFsuite {algorithm}",
+                        "epochs": n,
+                        "seconds": seconds,
+                        "seconds_per_epoch": seconds / n,
+                        "fb1": fb1,
+                        "tagging_seconds": tagging,
+                    }
+                )
+                print(found[-1], flush=True)
+    return found
+
+
+def _tagging(
+    test: Sentences, train: Sentences, features: tuple[Any, Any], repeats: int
+) -> dict[str, float]:
+    """Return tokens a second: tagging columns, tagging features given as texts, extraction."""
+    tagger = _tagger(max_epochs=1).fit(train.tokens, train.tags)
+    ready = CRFTagger(max_epochs=1, random_state=0).fit(features[0], train.tags)
+    tokens = sum(map(len, test.tokens))
+    columns, texts, extraction = [], [], []
+    templates = parse(TEMPLATE)
+    for _ in range(repeats + 1):
+        begin = time.perf_counter()
+        tagger.predict(test.tokens)
+        columns.append(tokens / (time.perf_counter() - begin))
+        begin = time.perf_counter()
+        ready.predict(features[1])
+        texts.append(tokens / (time.perf_counter() - begin))
+        begin = time.perf_counter()
+        block = columns_of(train.tokens, 2)
+        known = make_map(lambda: [block], templates, 2, cutoff=3, hash_bits=None)  # noqa: B023
+        known.encode(train.tokens)
+        extraction.append(block.size / (time.perf_counter() - begin))
+    found = {"columns": columns, "features": texts, "extraction": extraction}
+    return {name: statistics.median(values[1:]) for name, values in found.items()}
+
+
+def figure_8(train: Sentences, test: Sentences, quick: bool) -> list[dict[str, Any]]:
+    """Return objective, test loss and test FB1 after each epoch, at the automatic rates."""
+    found = []
+    for solver, title in FIGURE.items():
+        tagger = _tagger(solver=solver, max_epochs=1).fit(train.tokens, train.tags)
+        problem = tagger._problem(train.tokens, train.tags)
+        curve: dict[str, Any] = {"learner": title, "rate": tagger.learning_rate_}
+        curve |= {"objective": [], "test_loss": [], "fb1": [], "seconds": []}
+        work = Solver(problem, solver, tagger.learning_rate_)
+        rng = np.random.default_rng(0)
+        with Trainer(work, work.start(), shuffle=True, rng=rng, epochs=0) as trainer:
+            for _ in range(2 if quick else 50):
+                record = trainer.epoch()
+                tagger._weights = trainer.weights()
+                curve["seconds"].append(record["seconds"])
+                curve["objective"].append(tagger.objective(train.tokens, train.tags))
+                curve["test_loss"].append(tagger.log_loss(test.tokens, test.tags))
+                curve["fb1"].append(100.0 * tagger.score(test.tokens, test.tags))
+        found.append(curve)
+        print(title, curve["objective"][-1], flush=True)
+    return found
+
+
+def run(*, quick: bool) -> dict[str, Any]:
+    folder = datasets.folder() / "conll2000"
+    train, test = (read_conll(folder / f"{part}.txt.gz") for part in ("train", "test"))
+    if quick:
+        train, test = (Sentences(*(part[:300] for part in each)) for each in (train, test))
+    _tagger(max_epochs=1).fit(train.tokens[:50], train.tags[:50]).score(test.tokens, test.tags)
+    repeats = 1 if quick else 3
+    result: dict[str, Any] = {"fits": _fits(train, test, quick, repeats)}
+    result["by_epochs"] = _by_epochs(train, test, quick)
+    known = _tagger(max_epochs=1).fit(train.tokens, train.tags)
+    features = _texts(known, train.tokens), _texts(known, test.tokens)
+    result["peers"] = _peers(train, test, features, quick)
+    result["tokens_per_second"] = _tagging(test, train, features, repeats)
+    fastest = min(row["tagging_seconds"] for row in result["peers"])
+    result["tokens_per_second"]["crfsuite"] = sum(map(len, test.tokens)) / fastest
+    result["figure_8"] = figure_8(train, test, quick)
+    return result
+
+
+def table(result: dict[str, Any]) -> str:
+    parts = [_fit_table(result), _speed_table(result["tokens_per_second"])]
+    return "\n\n".join([*parts, _curve_table(result["figure_8"])])
+
+
+def _reach(result: dict[str, Any], fb1: float) -> float | None:
+    """Return the seconds of the shortest fit that is as good."""
+    times = [row["seconds"] for row in result["by_epochs"] if row["fb1"] >= fb1]
+    return min(times, default=None)
+
+
+def _fit_table(result: dict[str, Any]) -> str:
+    cells = []
+    for row in [*result["fits"], *result["peers"]]:
+        reached = None if "objective" in row else _reach(result, row["fb1"])
+        cells.append(
+            [
+                f"{row['learner']}, {row['epochs']}",
+                f"{row['seconds']:.2f}",
+                f"{row['seconds_per_epoch']:.2f}",
+                f"{row['objective']:.4f}" if "objective" in row else "",
+                f"{row['fb1']:.2f}",
+                f"{reached:.2f}" if reached else "",
+                f"{row['seconds'] / reached:.1f}×" if reached else "",
+            ]
+        )
+    header = ["learner, epochs", "s", "s an epoch", "objective", "test FB1", "monro as good in s"]
+    return markdown([*header, "ratio"], cells)
+
+
+def _speed_table(speed: dict[str, float]) -> str:
+    names = {
+        "columns": "monro tags words and parts of speech",
+        "features": "monro tags features given as texts",
+        "crfsuite": "CRFsuite tags features given as texts",
+        "extraction": "monro finds, counts and numbers features",
+    }
+    cells = [[text, f"{speed[name]:,.0f}"] for name, text in names.items()]
+    return markdown(["one core", "tokens a second"], cells)
+
+
+def _curve_table(curves: list[dict[str, Any]]) -> str:
+    shown = [k for k in (1, 2, 5, 10, 15, 20, 25, 30, 40, 50) if k <= len(curves[0]["objective"])]
+    rows = [
+        [
+            f"{curve['learner']}, {what}",
+            *(f"{curve[key][k - 1]:.{digits}f}" for k in shown),
+        ]
+        for key, what, digits in (
+            ("objective", "train objective", 3),
+            ("test_loss", "test loss", 3),
+            ("fb1", "test FB1", 2),
+        )
+        for curve in curves
+    ]
+    return markdown(["after epochs", *map(str, shown)], rows)

@@ -1,0 +1,176 @@
+"""monro fit, predict and evaluate for taggers, on files of columns."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from monro.cli.common import (
+    check_model,
+    check_output,
+    output,
+    parse_settings,
+    print_result,
+    run_fit,
+    say,
+)
+from monro.crf.conlleval import evaluate as count_chunks
+from monro.crf.tagger import CRFTagger
+from monro.data.conll import Sentences, Token, conll_blocks
+from monro.data.registry import resolve
+from monro.errors import DataError
+from monro.progress import patient_console
+
+
+def fit(
+    data_name: str,
+    model: Path,
+    parameters: dict[str, Any],
+    settings: list[str],
+    *,
+    checkpoint: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Fit to a file of columns and save; say what was done."""
+    console = patient_console(stderr=True, quiet=quiet)
+    parameters |= parse_settings(settings, sorted(CRFTagger().get_params()))
+    tagger = CRFTagger(**parameters | {"verbose": parameters.get("verbose", 0 if quiet else 1)})
+    tagger._check_parameters()
+    check_output(model, data_name, *([checkpoint] if checkpoint else []))
+    check_model(model)
+    path = resolve(data_name)
+    say(console, f"{data_name}: columns, the last one the tag")
+    begin = time.perf_counter()
+    run_fit(console, tagger, checkpoint, lambda: tagger.fit_file(path, checkpoint=checkpoint))
+    seconds = time.perf_counter() - begin
+    tagger.save(model)
+    if checkpoint is not None:  # its work is done, and the model is safe
+        checkpoint.unlink(missing_ok=True)
+    last = tagger.history_[-1]
+    result = {
+        "model": str(model),
+        "sentences": int(tagger._seen),
+        "tags": tagger.classes_.tolist(),
+        "features": tagger.n_features_,
+        "parameters": tagger.n_parameters_,
+        "solver": tagger.solver,
+        "learning_rate": tagger.learning_rate_,
+        "epochs": tagger.n_iter_,
+        "seconds": seconds,
+        "mean_loss": last["loss"],
+        **({"objective": last["objective"]} if "objective" in last else {}),
+    }
+    print_result(type(tagger).__name__, result, as_json)
+
+
+def _blocks(tagger: CRFTagger, data_name: str) -> Iterator[tuple[Sentences, bool]]:
+    """Yield the sentences of a file as the tagger reads them, and whether tags follow."""
+    expected = tagger._map.n_columns
+    if tagger._map.templates is None:
+        raise ValueError("the model was fitted on lists or dicts of features: use it in Python")
+    for block in conll_blocks(resolve(data_name), tagged=False):
+        found = len(block.tokens[0][0])
+        if found not in (expected, expected + 1):
+            raise DataError(
+                f"its tokens have {found} columns, the model takes {expected}, and a tag after "
+                "them if there is one",
+                data_name,
+            )
+        yield block, found > expected
+
+
+def _plain(tokens: list[list[Token]], tagged: bool) -> list[list[Token]]:
+    """Return tokens without their tags."""
+    return [[token[:-1] for token in sentence] for sentence in tokens] if tagged else tokens
+
+
+def predict(
+    tagger: CRFTagger,
+    data_name: str,
+    *,
+    proba: bool,
+    top_k: int | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Write the columns again, with the predicted tag behind them."""
+    with output(out) as file:
+        for block, tagged in _blocks(tagger, data_name):
+            sentences = _plain(block.tokens, tagged)
+            if top_k is not None:
+                texts = _n_best(tagger, block.tokens, sentences, top_k, as_json)
+            elif proba:
+                texts = _probabilities(tagger, block.tokens, sentences, as_json)
+            else:
+                texts = _tags(block.tokens, tagger.predict(sentences), as_json)
+            file.writelines(f"{text}\n" for text in texts)
+
+
+def _columns(sentence: list[Token], *more: list[str]) -> str:
+    rows = zip(sentence, *more, strict=True)
+    return "".join(" ".join([*token, *rest]) + "\n" for token, *rest in rows)
+
+
+def _tags(tokens: list[list[Token]], tags: list[list[str]], as_json: bool) -> Iterator[str]:
+    for sentence, found in zip(tokens, tags, strict=True):
+        yield json.dumps({"tags": found}) if as_json else _columns(sentence, found)
+
+
+def _probabilities(
+    tagger: CRFTagger, tokens: list[list[Token]], sentences: list[list[Token]], as_json: bool
+) -> Iterator[str]:
+    pairs = zip(tagger.predict(sentences), tagger.predict_marginals(sentences), strict=True)
+    for sentence, (found, chances) in zip(tokens, pairs, strict=True):
+        if as_json:
+            yield json.dumps({"tags": found, "proba": chances})
+        else:
+            rows = [" ".join(f"{tag}:{p:.6g}" for tag, p in row.items()) for row in chances]
+            yield _columns(sentence, found, rows)
+
+
+def _n_best(
+    tagger: CRFTagger,
+    tokens: list[list[Token]],
+    sentences: list[list[Token]],
+    n: int,
+    as_json: bool,
+) -> Iterator[str]:
+    for sentence, candidates in zip(tokens, tagger.predict_n_best(sentences, n), strict=True):
+        if as_json:
+            best = [{"tags": tags, "log_proba": chance} for tags, chance in candidates]
+            yield json.dumps({"best": best})
+        else:
+            for rank, (tags, chance) in enumerate(candidates):
+                yield f"# {rank} {np.exp(chance):.6g}\n" + _columns(sentence, tags)
+
+
+def evaluate(tagger: CRFTagger, model: Path, data_name: str, *, as_json: bool) -> None:
+    """Print conlleval's table."""
+    true: list[list[str]] = []
+    predicted: list[list[str]] = []
+    for block, tagged in _blocks(tagger, data_name):
+        if not tagged:
+            raise DataError(
+                "its tokens have no tags", data_name, cure="give the tag as the last column"
+            )
+        true += [[token[-1] for token in sentence] for sentence in block.tokens]
+        predicted += tagger.predict(_plain(block.tokens, True))
+    result = count_chunks(true, predicted)
+    if not as_json:
+        say(patient_console(), f"{model} on {data_name}\n{result.table()}")
+        return
+    kinds = {"overall": result.overall} | result.by_type
+    counts = {
+        kind: each._asdict() | {"precision": each.precision, "recall": each.recall, "f1": each.f1}
+        for kind, each in kinds.items()
+    }
+    overall = counts.pop("overall")
+    print(
+        json.dumps(
+            {"tokens": result.tokens, "accuracy": result.accuracy} | overall | {"types": counts}
+        )
+    )

@@ -33,13 +33,12 @@ class FeatureMap(NamedTuple):
     pairs: Table
     names: list[str]  # none where numbers are hashes
     pair_names: list[str]
+    extractor: Extractor
 
     def encode(self, sentences: Sequence[Any]) -> Encoded:
         """Return the sentences as rows of features; those that are not known are left out."""
         tokens = read_tokens(sentences, self.templates, self.n_columns)
-        return encode(
-            Extractor(self.templates).keys(tokens), self.single, self.pairs, tokens.starts
-        )
+        return encode(self.extractor.keys(tokens), self.single, self.pairs, tokens.starts)
 
 
 def brings_features(sentences: Sequence[Any]) -> bool:
@@ -115,7 +114,11 @@ def make_map(
             for table, (keys, first) in zip(before, new, strict=True)
         ]
     numbers = Table(new[0][0]) if hash_bits is None else Hashed(hash_bits)
-    return FeatureMap(templates, n_columns, numbers, Table(new[1][0]), *names)
+    pair_numbers = Table(new[1][0])
+    single_names, pair_names = names
+    return FeatureMap(
+        templates, n_columns, numbers, pair_numbers, single_names, pair_names, extractor
+    )
 
 
 def _unknown(keys: Array, first: Array, table: Any) -> tuple[Array, Array]:
@@ -180,7 +183,6 @@ def encode_all(
     blocks: Iterable[Tokens], features: FeatureMap, folder: Path | None = None
 ) -> Encoded:
     """Return all sentences as rows of features; with a folder, they lie in files there."""
-    extractor = Extractor(features.templates)
     kinds = (np.float32, np.uint32, np.int64, np.uint32, np.int64, np.int64)
     growing = [
         Growing(kind, folder / f"{name}.bin" if folder is not None else None)
@@ -190,7 +192,8 @@ def encode_all(
     for pointers in (indptr, pair_indptr, starts):
         pointers.add(np.zeros(1))
     for tokens in blocks:
-        part = encode(extractor.keys(tokens), features.single, features.pairs, tokens.starts)
+        keyed = features.extractor.keys(tokens)
+        part = encode(keyed, features.single, features.pairs, tokens.starts)
         starts.add(part.starts[1:] + (indptr.size - 1))
         indptr.add(part.indptr[1:] + numbers.size)
         pair_indptr.add(part.pair_indptr[1:] + pairs.size)

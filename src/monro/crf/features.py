@@ -18,17 +18,23 @@ from monro.crf.template import Template, check_columns
 from monro.rows import Array
 
 TRANSITION = "B"  # the feature that every pair of neighbours has
+_MOST_TEXTS = 1 << 21
 
 # ------------------------------------------------------------------------------------------ hashes
 
 
 class _Hashes(dict[str, int]):
-    """Texts and their hashes, each computed once."""
+    """Texts and their hashes, each computed once (unless there are very many)."""
 
     def __missing__(self, text: str) -> int:
+        if len(self) >= _MOST_TEXTS:
+            self.clear()
         digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         self[text] = value = int.from_bytes(digest, "little")
         return value
+
+    def __reduce__(self) -> Any:  # nobody needs a copy of what can be computed
+        return _Hashes, ()
 
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
@@ -110,56 +116,62 @@ def _short(value: Any) -> str:
 
 def given_features(sentences: Sequence[Any]) -> Tokens:
     """Return the features of sentences whose tokens are lists or dicts of features."""
-    names: list[str] = []
-    values: list[float] = []
-    lengths: list[int] = []
-    for s, sentence in enumerate(sentences):
-        for t, token in enumerate(sentence):
+    starts = _starts(sentences)
+    tokens = list(chain.from_iterable(sentences))
+    if set(map(type, tokens)) <= {list}:  # the most frequent case, and the fastest
+        names = list(chain.from_iterable(tokens))
+        values = np.ones(len(names), np.float32)
+        lengths = list(map(len, tokens))
+    else:
+        names, lengths = [], []
+        numbers: list[float] = []
+        for token in tokens:
             before = len(names)
             try:
-                if isinstance(token, dict):
-                    _unfold(token, "", names, values)
-                elif isinstance(token, (list, set, frozenset)):
-                    given = token if isinstance(token, list) else sorted(token)
-                    if not all(isinstance(name, str) for name in given):
-                        raise TypeError
-                    names += given
-                    values += [1.0] * len(given)
-                else:
-                    raise TypeError
-            except TypeError:
-                raise ValueError(
-                    f"sentence {s}, token {t}: {_short(token)} is no list of texts and no dict of "
-                    "texts, numbers and dicts of them"
-                ) from None
+                _unfold(token if isinstance(token, dict) else {"": token}, "", names, numbers)
+            except (TypeError, ValueError):
+                names.append(None)  # found below
+                numbers.append(1.0)
             lengths.append(len(names) - before)
-    weights = np.array(values, np.float32)
+        values = np.array(numbers, np.float32)
     indptr = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=indptr[1:])
-    if not np.isfinite(weights).all():
-        token = int(np.searchsorted(indptr, np.flatnonzero(~np.isfinite(weights))[0], "right")) - 1
-        starts = _starts(sentences)
-        s = int(np.searchsorted(starts, token, "right")) - 1
-        raise ValueError(f"sentence {s}, token {token - starts[s]}: a value is no finite number")
-    return Tokens((names, weights, indptr), _starts(sentences), {})
+    if not set(map(type, names)) <= {str}:
+        odd = next(k for k, name in enumerate(names) if not isinstance(name, str))
+        where, token = _where(odd, indptr, starts)
+        raise ValueError(
+            f"{where}: {_short(tokens[token])} is no list of texts and no dict of texts, numbers "
+            "and dicts of them"
+        )
+    if not np.isfinite(values).all():
+        where, _ = _where(int(np.flatnonzero(~np.isfinite(values))[0]), indptr, starts)
+        raise ValueError(f"{where}: a value is no finite number")
+    return Tokens((names, values, indptr), starts, {})
 
 
-def _unfold(features: dict[str, Any], prefix: str, names: list[str], values: list[float]) -> None:
+def _where(entry: int, indptr: Array, starts: Array) -> tuple[str, int]:
+    """Tell which sentence and token a feature belongs to, and the token's number in all."""
+    token = int(np.searchsorted(indptr, entry, "right")) - 1
+    s = int(np.searchsorted(starts, token, "right")) - 1
+    return f"sentence {s}, token {token - starts[s]}", token
+
+
+def _unfold(features: dict[str, Any], prefix: str, names: list[Any], values: list[float]) -> None:
     """Name features as CRFsuite does: a text is part of the name, dicts and lists are joined."""
     for name, value in features.items():
-        name = prefix + name
+        path = prefix + name
         if isinstance(value, str):
-            names.append(f"{name}:{value}")
+            names.append(f"{path}:{value}")
             values.append(1.0)
         elif isinstance(value, dict):
-            _unfold(value, f"{name}:", names, values)
+            _unfold(value, f"{path}:", names, values)
         elif isinstance(value, (list, set, frozenset)):
             given = value if isinstance(value, list) else sorted(value)
-            names += [f"{name}:{text}" for text in given]
+            names += [f"{path}:{text}" for text in given] if path else given
             values += [1.0] * len(given)
         else:
             values.append(float(value))
-            names.append(name)
+            names.append(path)
 
 
 def _starts(sentences: Sequence[Any]) -> Array:

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from monro import persist
 from monro.crf.chain import Weights
 from monro.crf.corpus import FeatureMap
-from monro.crf.features import Hashed, Table
+from monro.crf.features import Extractor, Hashed, Table
 from monro.crf.sgdqn import GainState
 from monro.crf.template import parse
 from monro.crf.train import SgdState, as_tables
@@ -77,7 +77,8 @@ def from_contents(tagger: Any, contents: Contents) -> None:
     single = Hashed(bits) if bits is not None else Table(contents.arrays["keys"])
     pairs = Table(contents.arrays["pair_keys"])
     names, pair_names = (_take_texts(name, contents) for name in ("names", "pair_names"))
-    tagger._map = FeatureMap(templates, about["n_columns"], single, pairs, names, pair_names)
+    numbers = (single, pairs, names, pair_names)
+    tagger._map = FeatureMap(templates, about["n_columns"], *numbers, Extractor(templates))
     tagger._state = persist.unflatten("state", contents.about["state"], contents.arrays, STATES)
     state, pair = as_tables(tagger._state.w, classes.size)
     n = classes.size

@@ -1,7 +1,8 @@
 """CoNLL-2000 chunking with CRF++'s template: CRFTagger beside CRFsuite, and Figure 8 of paper 004.
 
 c = 1, features that occur at least three times: CRFsuite gets the very same ones, ready made, and
-only its `train` is timed, where all of monro's `fit` is, from words and parts of speech on.
+only its `train` is timed, where all of monro's `fit` is, from words and parts of speech on. Its
+ridge is ``c2 ‖w‖²``: c2 = 0.5 is the same objective.
 """
 
 import statistics
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import datasets
+from benchmarks import datasets, harness
 from benchmarks.harness import markdown
 from monro import CRFTagger
 from monro.crf.conlleval import evaluate
@@ -37,8 +38,8 @@ TEMPLATE = "\n".join(
 FITS = [("asgd", 10), ("sgd", 10), ("sgd", 50), ("sgdqn", 10), ("sgdqn", 25)]
 PEERS = {  # algorithm, its parameters, iterations to look at
     "ap": ({}, [20]),
-    "l2sgd": ({"c2": 1.0}, [10, 30, 100]),
-    "lbfgs": ({"c1": 0.0, "c2": 1.0}, [30, 60, 120]),
+    "l2sgd": ({"c2": 0.5}, [10, 30, 100]),
+    "lbfgs": ({"c1": 0.0, "c2": 0.5}, [30, 60, 120]),
 }
 FIGURE = {"sgd": "SVMSGD2", "sgdqn-flawed": "SGD-QN, flawed", "sgdqn": "SGD-QN, corrected"}
 
@@ -162,8 +163,14 @@ def _tagging(
 
 
 def figure_8(train: Sentences, test: Sentences, quick: bool) -> list[dict[str, Any]]:
-    """Return objective, test loss and test FB1 after each epoch, at the automatic rates."""
+    """Return objective, test loss and test FB1 after each epoch, at the automatic rates.
+
+    One test sentence has a tag that no other has: there is no loss for it.
+    """
     found = []
+    tags = {tag for sentence in train.tags for tag in sentence}
+    known = [k for k, sentence in enumerate(test.tags) if tags >= set(sentence)]
+    judged = [[part[k] for k in known] for part in test]
     for solver, title in FIGURE.items():
         tagger = _tagger(solver=solver, max_epochs=1).fit(train.tokens, train.tags)
         problem = tagger._problem(train.tokens, train.tags)
@@ -177,7 +184,7 @@ def figure_8(train: Sentences, test: Sentences, quick: bool) -> list[dict[str, A
                 tagger._weights = trainer.weights()
                 curve["seconds"].append(record["seconds"])
                 curve["objective"].append(tagger.objective(train.tokens, train.tags))
-                curve["test_loss"].append(tagger.log_loss(test.tokens, test.tags))
+                curve["test_loss"].append(tagger.log_loss(*judged))
                 curve["fb1"].append(100.0 * tagger.score(test.tokens, test.tags))
         found.append(curve)
         print(title, curve["objective"][-1], flush=True)
@@ -196,6 +203,7 @@ def run(*, quick: bool) -> dict[str, Any]:
     known = _tagger(max_epochs=1).fit(train.tokens, train.tags)
     features = _texts(known, train.tokens), _texts(known, test.tokens)
     result["peers"] = _peers(train, test, features, quick)
+    harness.save("tagging", result | {"tokens_per_second": {}, "figure_8": []}, quick=quick)
     result["tokens_per_second"] = _tagging(test, train, features, repeats)
     fastest = min(row["tagging_seconds"] for row in result["peers"])
     result["tokens_per_second"]["crfsuite"] = sum(map(len, test.tokens)) / fastest

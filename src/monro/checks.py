@@ -56,7 +56,7 @@ def rate(name: str, value: Any) -> None:
         number(name, value, 0.0, open_at_low=True)
 
 
-def run(estimator: Any) -> None:
+def epochs(estimator: Any) -> None:
     """Check the parameters of any fit by epochs."""
     if not isinstance(estimator.verbose, bool):
         whole("verbose", estimator.verbose, 0)
@@ -74,7 +74,7 @@ def common(estimator: Any) -> None:
     whole("max_epochs", estimator.max_epochs, 1)
     for name in ("shuffle", "fit_intercept", "early_stopping", "warm_start"):
         flag(name, getattr(estimator, name))
-    run(estimator)
+    epochs(estimator)
     weights_given = getattr(estimator, "class_weight", None)  # of classifiers
     if isinstance(weights_given, str):
         choice("class_weight", weights_given, ["balanced"])

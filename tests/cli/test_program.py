@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 import monro
 from monro import cli
+from tests.cli.helpers import process_failure
 
 runner = CliRunner()
 
@@ -82,6 +83,10 @@ def test_bad_input_ends_with_one_line_and_status_1(error, monkeypatch, capsys):
 
     assert ended.value.code == 1
     assert capsys.readouterr() == ("", "monro: row 3 of data.txt is no number\n")
+
+
+def test_bad_input_to_the_program_itself(tmp_path):
+    assert "there is no such file" in process_failure("fit", tmp_path / "none", tmp_path / "model")
 
 
 def test_help_loads_no_estimator():

@@ -37,7 +37,6 @@ cases = st.tuples(
 
 def best_of(data, weights, n_tags, allowed=None, dtype="float64"):
     room = make_room(data, n_tags, dtype)
-    room = room._replace(norm=np.zeros(max(room.norm.size, room.beta.size), dtype))
     y = np.zeros(data.starts[-1], np.int32)
     back = np.zeros(room.E.shape, np.int32)
     penalties = as_penalties(allowed or everything(n_tags, dtype))

@@ -215,12 +215,14 @@ def test_percent_signs_and_comments():
     (template, _) = parse("# a comment\n  \n  U:100%%x%x[ 0 , 0 ]  \nB")
     assert template.texts == ("U:100%x", "")
     assert template.places == ((0, 0),)
+    assert template.text == "U:100%%x%x[0,0]"
+    assert parse(template.text) == [template]
 
 
 def test_templates_are_files_or_texts(tmp_path):
     path = tmp_path / "template"
     path.write_text("U:%x[0,0]\nB\n")
-    assert read_template(path)[1] == read_template(str(path))[1] == read_template("U:%x[0,0]\nB")[1]
+    assert read_template(path) == read_template(str(path)) == read_template("U:%x[0,0]\nB")
     with pytest.raises(DataError, match="nowhere: there is no such file"):
         read_template("nowhere")
     path.write_text("U:%z[0,0]")

@@ -55,6 +55,7 @@ class Room(NamedTuple):
     alpha: Array  # (tokens, lanes); after the way back the marginals
     norm: Array  # (tokens,): c
     beta: Array  # (lanes,)
+    reach: Array  # (lanes,): the best scores, for Viterbi
     v: Array  # (tags, lanes): pair scores
     M: Array  # (blocks, tags, 16): of a tag before and a tag
     MT: Array  # the same with the two exchanged
@@ -85,6 +86,7 @@ def new_room(longest: int, runs: int, n_tags: int, dtype: Any) -> Room:
         np.zeros((longest, lanes), dtype),
         np.zeros((longest, lanes), dtype),
         np.zeros(longest, dtype),
+        np.zeros(lanes, dtype),
         np.zeros(lanes, dtype),
         np.zeros((n_tags, lanes), dtype),
         np.zeros(matrix, dtype),

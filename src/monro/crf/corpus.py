@@ -35,6 +35,18 @@ class FeatureMap(NamedTuple):
     pair_names: list[str]
     extractor: Extractor
 
+    @property
+    def template(self) -> str | None:
+        """The text of the template."""
+        if self.templates is None:
+            return None
+        return "\n".join(template.text for template in self.templates)
+
+    @property
+    def pair_templates(self) -> list[Template]:
+        """What makes features of pairs."""
+        return self.extractor.pairs
+
     def encode(self, sentences: Sequence[Any]) -> Encoded:
         """Return the sentences as rows of features; those that are not known are left out."""
         tokens = read_tokens(sentences, self.templates, self.n_columns)
@@ -175,7 +187,8 @@ class Growing:
         self._file.close()
         if self.size == 0:
             return np.zeros(0, self.dtype)
-        mapped: Array = np.memmap(self._path, self.dtype, "r", shape=(self.size,))
+        # Copied where it is written, which is nowhere: kernels are compiled for writable arrays.
+        mapped: Array = np.memmap(self._path, self.dtype, "c", shape=(self.size,))
         return mapped
 
 

@@ -63,7 +63,7 @@ def _best_tags(
 ) -> None:
     first, stop = data.starts[s], data.starts[s + 1]
     n, lanes = room.v.shape
-    best, reach = room.beta, room.norm[:lanes]
+    best, reach = room.beta, room.reach
     for t in range(first, stop):
         E = room.E[t - first]
         score_token(

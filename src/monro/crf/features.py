@@ -194,17 +194,11 @@ class Extractor:
 
     def __init__(self, templates: list[Template] | None):
         self.templates = templates
+        self.single = [template for template in templates or [] if not template.couples]
+        self.pairs = [template for template in templates or [] if template.couples]
+        if templates is None:
+            self.pairs = [Template((TRANSITION,), ())]
         self._known = _Hashes()
-
-    @property
-    def _single(self) -> list[Template]:
-        return [template for template in self.templates or [] if not template.couples]
-
-    @property
-    def _pairs(self) -> list[Template]:
-        if self.templates is None:
-            return [Template((TRANSITION,), ())]
-        return [template for template in self.templates if template.couples]
 
     def check(self, n_columns: int) -> None:
         """Raise if a template asks for a column that there is not."""
@@ -212,11 +206,11 @@ class Extractor:
 
     def keys(self, tokens: Tokens) -> Keyed:
         """Return the features of tokens, by hash."""
-        pairs = self._of_templates(self._pairs, tokens)
+        pairs = self._of_templates(self.pairs, tokens)
         if self.templates is None:
             _, values, indptr = tokens.content
             return Keyed(self._column(tokens, 0), values, indptr, pairs)
-        keys = self._of_templates(self._single, tokens)
+        keys = self._of_templates(self.single, tokens)
         indptr = np.arange(tokens.size + 1, dtype=np.int64) * keys.shape[1]
         return Keyed(keys.reshape(-1), None, indptr, pairs)
 
@@ -261,7 +255,7 @@ class Extractor:
         """Return the texts of the features at these places among the keys of the tokens."""
         if self.templates is None and not pairs:
             return [tokens.content[0][k] for k in at.tolist()]
-        templates = self._pairs if pairs else self._single
+        templates = self.pairs if pairs else self.single
         token, which = np.divmod(at, max(1, len(templates)))
         sentence = np.searchsorted(tokens.starts, token, "right") - 1
         borders = tokens.starts[sentence].tolist(), tokens.starts[sentence + 1].tolist()

@@ -41,6 +41,8 @@ class FittedTagger(Estimator):
     _map: FeatureMap
     _weights: Weights
     _seen: float  # sentences trained on
+    n_iter_: int
+    history_: list[dict[str, Any]]
 
     # --------------------------------------------------------------------------------- predicting
 
@@ -62,8 +64,6 @@ class FittedTagger(Estimator):
             data = self._map.encode(part)
             y = np.empty(data.starts[-1], np.int32)
             room = make_room(data, self.classes_.size, np.float32)
-            if room.norm.size < room.beta.size:
-                room = room._replace(norm=np.empty(room.beta.size, np.float32))
             back = np.empty(room.E.shape, np.int32)
             viterbi(data, self._weights, Allowed(*(_single(p) for p in penalties)), room, back, y)
             found += self._by_sentence(y, data.starts)
@@ -226,13 +226,17 @@ class FittedTagger(Estimator):
         """
         return evaluate(as_list("tags", tags), self.predict(sentences))
 
-    def score(
-        self, sentences: Sequence[Any], tags: Sequence[Sequence[str]], sample_weight: None = None
-    ) -> float:
+    def score(self, sentences: Sequence[Any], tags: Sequence[Sequence[str]]) -> float:
         """Return the F1 of chunks from 0 to 1, counted as conlleval does (see `evaluate`)."""
         return self.evaluate(sentences, tags).overall.f1
 
     # --------------------------------------------------------------------------------- inspecting
+
+    @property
+    def template_(self) -> str | None:
+        """The template, whether it was given or not; None where tokens bring their features."""
+        check_is_fitted(self, "_weights")
+        return self._map.template
 
     @property
     def n_features_(self) -> int:
@@ -260,18 +264,11 @@ class FittedTagger(Estimator):
     def transition_features_(self) -> dict[tuple[str, str], float]:
         """The weights of tags that follow each other, whatever the tokens."""
         _, pair = self._tables()
-        plain = [k for k, name in enumerate(self._map.pair_names) if "%x" not in name]
-        alone = [k for k in plain if self._is_plain(k)]
+        plain = {template.text for template in self._map.pair_templates if not template.places}
+        everywhere = [name in plain for name in self._map.pair_names]
         tags = self.classes_.tolist()
-        total = pair[alone].sum(axis=0)
+        total = pair[everywhere].sum(axis=0)
         return {(a, b): float(total[i, k]) for i, a in enumerate(tags) for k, b in enumerate(tags)}
-
-    def _is_plain(self, k: int) -> bool:
-        """Tell whether a pair feature is there at every pair of neighbours."""
-        if self._map.templates is None:
-            return True
-        texts = ["".join(t.texts) for t in self._map.templates if t.couples and not t.places]
-        return self._map.pair_names[k] in texts
 
     def top_features(self, tag: str, n: int = 10) -> list[tuple[str, float]]:
         r"""Return the n features that speak most for a tag, with their weights.

@@ -16,7 +16,7 @@ from monro.persist import Contents
 from monro.storage import get_parameters, put_labels, set_parameters, take_labels
 
 STATES = {kind.__name__: kind for kind in (SgdState, GainState, Weights)}
-_PLAIN = ("history_", "n_iter_", "learning_rate_", "_seen", "template_")
+_PLAIN = ("history_", "n_iter_", "learning_rate_", "_seen")
 
 
 def _put_texts(name: str, texts: list[str], contents: Contents) -> None:
@@ -39,14 +39,14 @@ def to_contents(tagger: Any) -> Contents:
     """Return a fitted tagger's arrays and JSON."""
     check_is_fitted(tagger, "_weights")
     contents = Contents({}, {"parameters": get_parameters(tagger)})
-    contents.about["parameters"]["template"] = None  # its text is kept, not where it came from
+    contents.about["parameters"]["template"] = None  # its text is below
     put_labels("classes_", tagger.classes_, contents)
     features: FeatureMap = tagger._map
     contents.about["fitted"] = {
         name: getattr(tagger, name) for name in _PLAIN if hasattr(tagger, name)
     }
     contents.about["features"] = {
-        "templates": features.templates is not None,
+        "template": features.template,
         "n_columns": features.n_columns,
         "hash_bits": features.single.bits if isinstance(features.single, Hashed) else None,
     }
@@ -66,13 +66,13 @@ def from_contents(tagger: Any, contents: Contents) -> None:
         if name not in _PLAIN:
             raise ValueError(name)
         setattr(tagger, name, value)
-    tagger.template = getattr(tagger, "template_", None)
     classes = take_labels("classes_", contents)
     if classes is None:
         raise ValueError("classes_")
     tagger.classes_ = classes
     about = contents.about["features"]
-    templates = parse(tagger.template_) if about["templates"] else None
+    tagger.template = about["template"]
+    templates = None if tagger.template is None else parse(tagger.template)
     bits = about["hash_bits"]
     single = Hashed(bits) if bits is not None else Table(contents.arrays["keys"])
     pairs = Table(contents.arrays["pair_keys"])

@@ -1,32 +1,20 @@
 """CRFTagger: linear-chain conditional random fields for sequences of tags."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.callback import with_callbacks
 
 from monro import checks, persist
-from monro.crf.corpus import (
-    as_list,
-    brings_features,
-    encode_all,
-    in_blocks,
-    make_map,
-    read_tokens,
-    tag_codes,
-)
-from monro.crf.decode import (
-    SCHEMES,
-)
-from monro.crf.features import Tokens, columns_of, given_features
+from monro.crf.corpus import FeatureMap, encode_all, make_map
+from monro.crf.decode import SCHEMES
 from monro.crf.fitted import FittedTagger
+from monro.crf.reading import Corpus, Known, from_file, from_sentences
 from monro.crf.storage import STATES, from_contents, same_shape, to_contents
-from monro.crf.template import Template, default_template, parse, read_template
 from monro.crf.train import (
     SOLVERS,
     Problem,
@@ -37,22 +25,10 @@ from monro.crf.train import (
     resize,
     solution_of,
 )
-from monro.data.conll import conll_blocks
-from monro.errors import DataError, DivergenceError
+from monro.errors import DivergenceError
 from monro.fitting import Record, run_epochs
-from monro.rows import Array
 
 _RUNAWAY = 10.0  # times the loss of weights that are all 0
-
-
-class _Corpus(NamedTuple):
-    """Sentences to train on, read as often as asked, and what was made of them."""
-
-    blocks: Callable[[], Iterable[Tokens]]
-    tags: Array  # the numbers of all tokens' tags
-    classes: Array
-    templates: list[Template] | None
-    n_columns: int
 
 
 class CRFTagger(FittedTagger):
@@ -184,9 +160,9 @@ class CRFTagger(FittedTagger):
         self
         """
         self._check_parameters()
-        goes_on = self.warm_start and hasattr(self, "_map")
-        corpus, weight = self._given(sentences, tags, sample_weight, goes_on)
-        return self._fit(corpus, weight, goes_on, checkpoint)
+        known = self._known() if self.warm_start else None
+        corpus = from_sentences(sentences, tags, sample_weight, self.template, known)
+        return self._fit(corpus, known, checkpoint)
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit_file(
@@ -213,13 +189,12 @@ class CRFTagger(FittedTagger):
         self
         """
         self._check_parameters()
-        goes_on = self.warm_start and hasattr(self, "_map")
-        corpus = self._from_file(path, goes_on)
-        weight = np.ones(sum(tokens.starts.size - 1 for tokens in corpus.blocks()))
+        known = self._known() if self.warm_start else None
+        corpus = from_file(path, self.template, known, keep=folder is None)
         if folder is None:
-            return self._fit(corpus, weight, goes_on, checkpoint)
+            return self._fit(corpus, known, checkpoint)
         with TemporaryDirectory(prefix="monro-", dir=folder) as room:
-            return self._fit(corpus, weight, goes_on, checkpoint, Path(room))
+            return self._fit(corpus, known, checkpoint, Path(room))
 
     def partial_fit(
         self,
@@ -229,7 +204,8 @@ class CRFTagger(FittedTagger):
     ) -> Self:
         """Take one epoch on some sentences, from where the model is.
 
-        New features and new tags are taken in, with weights of 0 to begin with.
+        New features and new tags are taken in, with weights of 0 to begin with. The ridge is that
+        of as many sentences as were seen so far.
 
         Parameters
         ----------
@@ -241,19 +217,25 @@ class CRFTagger(FittedTagger):
         self
         """
         self._check_parameters()
-        corpus, weight = self._given(sentences, tags, sample_weight, hasattr(self, "_map"))
-        problem, state = self._prepare(corpus, weight, hasattr(self, "_map"), None, streaming=True)
+        known = self._known()
+        corpus = from_sentences(sentences, tags, sample_weight, self.template, known)
+        seen = float(corpus.weight.sum()) + (0.0 if known is None else self._seen)
+        features, problem = self._prepare(corpus, known, seen, None)
         rng = np.random.default_rng(self._seed())
-        solver = self._solver(problem, rng)
-        state = solver.start() if state is None else state
-        epochs = getattr(self, "n_iter_", 0)
-        with Trainer(solver, state, shuffle=self.shuffle, rng=rng, epochs=epochs) as trainer:
+        epochs = 0 if known is None else self.n_iter_
+        trainer = self._trainer(corpus, known, features, problem, rng, epochs)
+        with trainer:
             record = trainer.epoch()
             self._check_finite(record, problem)
-            self._finish(trainer)
+            self._finish(trainer, seen)
+        before = [] if known is None else self.history_
         self.n_iter_ = epochs + 1
-        self.history_ = [*getattr(self, "history_", []), record | {"epoch": self.n_iter_}]
+        self.history_ = [*before, record | {"epoch": self.n_iter_}]
         return self
+
+    def _known(self) -> Known | None:
+        """Return what to go on from, if there is anything."""
+        return Known(self._map, self.classes_) if hasattr(self, "_weights") else None
 
     def _check_parameters(self) -> None:
         checks.choice("solver", self.solver, SOLVERS)
@@ -261,7 +243,7 @@ class CRFTagger(FittedTagger):
         checks.whole("cutoff", self.cutoff, 1)
         checks.rate("learning_rate", self.learning_rate)
         checks.whole("max_epochs", self.max_epochs, 1)
-        checks.run(self)
+        checks.epochs(self)
         for name in ("shuffle", "warm_start"):
             checks.flag(name, getattr(self, name))
         if self.constraints is not None:
@@ -273,187 +255,87 @@ class CRFTagger(FittedTagger):
             if self.cutoff > 1:
                 raise ValueError("cutoff: features that are hashed are not counted; use cutoff=1")
 
-    def _given(
-        self, sentences: Sequence[Any], tags: Sequence[Any], sample_weight: Any, goes_on: bool
-    ) -> tuple[_Corpus, Array]:
-        """Return sentences given in Python, those of weight 0 left out."""
-        sentences, tags = as_list("sentences", sentences), as_list("tags", tags)
-        if len(sentences) != len(tags):
-            raise ValueError(f"there are {len(sentences)} sentences and {len(tags)} lists of tags")
-        for s, (tokens, names) in enumerate(zip(sentences, tags, strict=True)):
-            if isinstance(names, str) or len(tokens) != len(names):
-                raise ValueError(f"sentence {s}: it has {len(tokens)} tokens and {len(names)} tags")
-        weight = np.ones(len(sentences))
-        if sample_weight is not None:
-            weight = np.asarray(sample_weight, np.float64)
-            if weight.shape != (len(sentences),):
-                raise ValueError(
-                    f"sample_weight has shape {weight.shape}, there are {len(sentences)} sentences"
-                )
-            if not (np.isfinite(weight).all() and (weight >= 0.0).all()):
-                raise ValueError("sample_weight: give finite numbers of at least 0")
-        kept = [k for k in range(len(sentences)) if len(sentences[k]) and weight[k] > 0.0]
-        if not kept:
-            raise ValueError("there is no token to learn from; give sentences of a weight above 0")
-        if len(kept) < len(sentences):
-            sentences, tags = [sentences[k] for k in kept], [tags[k] for k in kept]
-            weight = weight[kept]
-        names = set(chain.from_iterable(tags))
-        if not all(isinstance(name, str) for name in names):
-            odd = next(name for name in names if not isinstance(name, str))
-            raise ValueError(f"tags: a tag is a text, here is {odd!r}")
-        classes = self._classes_with(names, goes_on)
-        if goes_on:
-            templates, n_columns = self._map.templates, self._map.n_columns
-            blocks = in_blocks(sentences, lambda part: read_tokens(part, templates, n_columns))
-        elif brings_features(sentences):
-            if self.template is not None:
-                raise ValueError("template: the tokens bring their features, so there is none")
-            templates, n_columns = None, 0
-            blocks = in_blocks(sentences, given_features)
-        else:
-            first = sentences[0][0]
-            n_columns = 1 if isinstance(first, str) else len(first)
-            templates = self._templates(n_columns)
-            blocks = in_blocks(sentences, lambda part: columns_of(part, n_columns))
-        codes = tag_codes(tags, {name: k for k, name in enumerate(classes.tolist())})
-        return _Corpus(lambda: blocks, codes, classes, templates, n_columns), weight
-
-    def _from_file(self, path: str | Path, goes_on: bool) -> _Corpus:
-        """Return the sentences of a file, which is read anew whenever they are asked for."""
-        if str(path) == "-":
-            raise DataError("standard input cannot be read twice", path, cure="give a file")
-        index: dict[str, int] = {}
-        codes: list[Array] = []
-        n_columns = 0
-        for block in conll_blocks(path):
-            n_columns = len(block.tokens[0][0])
-            flat = list(chain.from_iterable(block.tags))
-            for tag in flat:
-                index.setdefault(tag, len(index))
-            codes.append(np.fromiter(map(index.__getitem__, flat), np.int32, len(flat)))
-        classes = self._classes_with(set(index), goes_on)
-        place = np.searchsorted(classes, np.array(list(index), dtype=object)).astype(np.int32)
-        templates = self._map.templates if goes_on else self._templates(n_columns)
-        if templates is None or (goes_on and self._map.n_columns != n_columns):
-            expected = self._map.n_columns if templates is not None else "no"
-            raise DataError(
-                f"its tokens have {n_columns} columns, the model was fitted on {expected}", path
-            )
-
-        def blocks() -> Iterator[Tokens]:
-            for block in conll_blocks(path):
-                yield columns_of(block.tokens, n_columns)
-
-        return _Corpus(blocks, place[np.concatenate(codes)], classes, templates, n_columns)
-
-    def _templates(self, n_columns: int) -> list[Template]:
-        if self.template is None:
-            text = default_template(n_columns)
-            self.template_, templates = text, parse(text)
-        else:
-            self.template_, templates = read_template(self.template)
-        return templates
-
-    def _classes_with(self, names: set[str], goes_on: bool) -> Array:
-        """Return the tags, with those the model has."""
-        if goes_on:
-            names = names | set(self.classes_.tolist())
-        return np.array(sorted(names), dtype=object)
-
     def _prepare(
-        self,
-        corpus: _Corpus,
-        weight: Array,
-        goes_on: bool,
-        folder: Path | None,
-        *,
-        streaming: bool = False,
-    ) -> tuple[Problem, Any]:
-        """Give features their numbers; return what is to be minimised, and where to go on from."""
+        self, corpus: Corpus, known: Known | None, seen: float, folder: Path | None
+    ) -> tuple[FeatureMap, Problem]:
+        """Give features their numbers; return them, and what is to be minimised."""
         features = make_map(
             corpus.blocks,
             corpus.templates,
             corpus.n_columns,
             cutoff=self.cutoff,
             hash_bits=self.hash_bits,
-            known=self._map if goes_on else None,
+            known=None if known is None else known.features,
         )
-        data = encode_all(corpus.blocks(), features, folder)
-        sentences = weight.sum()
-        if streaming:  # the ridge is that of all sentences seen
-            self._seen = sentences = getattr(self, "_seen", 0.0) * goes_on + sentences
-        else:
-            self._seen = float(sentences)
         sizes = features.single.size, features.pairs.size, corpus.classes.size
         _check_size(*sizes)
-        problem = Problem(
-            data, corpus.tags, weight / weight.mean(), *sizes, 1.0 / (self.c * sentences)
-        )
-        state = None
-        if goes_on:
-            fill = 1.0 / (self.learning_rate_ if self.solver == "sgdqn" else problem.lam)
-            before: Array = self.classes_
-            old = np.asarray(np.searchsorted(corpus.classes, before))
-            state = resize(self._state, before.size, old, *sizes, fill)
-            if not _fits(state, self.solver):
-                raise ValueError(
-                    f"solver={self.solver!r}: the model was fitted by another kind of solver; use "
-                    "that, or fit anew"
-                )
-        self._map, self.classes_ = features, corpus.classes
-        return problem, state
+        data = encode_all(corpus.blocks(), features, folder)
+        weight = corpus.weight / corpus.weight.mean()
+        return features, Problem(data, corpus.tags, weight, *sizes, 1.0 / (self.c * seen))
 
-    def _solver(self, problem: Problem, rng: np.random.Generator) -> Solver:
-        known = getattr(self, "learning_rate_", None) if hasattr(self, "_state") else None
+    def _trainer(
+        self,
+        corpus: Corpus,
+        known: Known | None,
+        features: FeatureMap,
+        problem: Problem,
+        rng: np.random.Generator,
+        epochs: int,
+    ) -> Trainer:
+        """Return who takes the epochs, from where the model is."""
         if self.learning_rate != "auto":
             self.learning_rate_ = float(self.learning_rate)
         elif known is None:
             self.learning_rate_ = choose_rate(problem, self.solver, rng)
-        return Solver(problem, self.solver, self.learning_rate_, self._threads())
+        solver = Solver(problem, self.solver, self.learning_rate_, self._threads())
+        state = solver.start()
+        if known is not None:
+            kept = np.asarray(np.searchsorted(corpus.classes, known.classes))
+            sizes = problem.n_features, problem.n_pairs, problem.n_tags
+            old = resize(self._state, known.classes.size, kept, *sizes, solver.first_gain)
+            if not _alike(state, old):
+                raise ValueError(
+                    f"solver={self.solver!r}: the model was fitted by another kind of solver; use "
+                    "that, or fit anew"
+                )
+            state = old
+        learnt = {"_map": features, "classes_": corpus.classes}
+        return Trainer(solver, state, shuffle=self.shuffle, rng=rng, epochs=epochs, known=learnt)
 
     def _fit(
         self,
-        corpus: _Corpus,
-        weight: Array,
-        goes_on: bool,
+        corpus: Corpus,
+        known: Known | None,
         checkpoint: str | Path | None,
         folder: Path | None = None,
     ) -> Self:
-        if not goes_on:
-            for name in ("_state", "_weights", "n_iter_"):
-                self.__dict__.pop(name, None)
-        problem, state = self._prepare(corpus, weight, goes_on, folder)
-        before = getattr(self, "n_iter_", 0) if goes_on else 0
-        seed = self._seed()
-        saved = self._checkpoint(
-            checkpoint, _matrix(problem), problem.y, problem.weight, STATES, same_shape
-        )
+        seen = float(corpus.weight.sum())
+        features, problem = self._prepare(corpus, known, seen, folder)
+        X, seed = _matrix(problem), self._seed()
+        saved = self._checkpoint(checkpoint, X, problem.y, problem.weight, STATES, same_shape)
         if saved is not None and saved.found:
             seed = saved.about("seed")
         rng = np.random.default_rng(seed)
-        solver = self._solver(problem, rng)
-        state = solver.start() if state is None else state
-        with Trainer(solver, state, shuffle=self.shuffle, rng=rng, epochs=before) as trainer:
-            watching = self.tol is not None or self.verbose > 0 or hasattr(self, "_skl_callbacks")
+        epochs = 0 if known is None else self.n_iter_
+        watching = self.tol is not None or self.verbose > 0 or hasattr(self, "_skl_callbacks")
+        chosen = self.learning_rate == "auto" and known is None
+        with self._trainer(corpus, known, features, problem, rng, epochs) as trainer:
             run_epochs(
                 self,
                 trainer,
-                X=_matrix(problem),
+                X=X,
                 y=problem.y,
                 title=f"CRF, {self.solver}",
                 visits=problem.size,
                 check=lambda record: self._check_finite(record, problem),
-                finish=lambda: self._finish(trainer),
+                finish=lambda: self._finish(trainer, seen),
                 seed=seed,
                 evaluate=(lambda: {"objective": objective(problem, trainer.weights())})
                 if watching
                 else None,
                 monitor="objective" if self.tol is not None else None,
                 checkpoint=saved,
-                chosen=f"learning_rate={self.learning_rate_:g}"
-                if self.learning_rate == "auto"
-                else "",
+                chosen=f"learning_rate={self.learning_rate_:g}" if chosen else "",
             )
         return self
 
@@ -466,13 +348,14 @@ class CRFTagger(FittedTagger):
                 "values of the features"
             )
 
-    def _finish(self, trainer: Trainer) -> None:
-        weights = trainer.weights()
-        if not all(np.isfinite(part).all() for part in weights):
+    def _finish(self, trainer: Trainer, seen: float) -> None:
+        solution = trainer.solution()
+        if not all(np.isfinite(part).all() for part in solution["_weights"]):
             raise DivergenceError(
                 f"solver={self.solver!r} diverged: use a smaller learning_rate or 'auto'"
             )
-        self._weights, self._state = weights, trainer.state
+        self.__dict__.update(solution)
+        self._seen = seen
 
     # ---------------------------------------------------------------------------------------- files
 
@@ -484,11 +367,11 @@ class CRFTagger(FittedTagger):
         self._weights = solution_of(self._state)
 
 
-def _fits(state: Any, solver: str) -> bool:
-    gains = hasattr(state, "gains")
-    if gains != solver.startswith("sgdqn"):
+def _alike(state: Any, other: Any) -> bool:
+    """Tell whether two states are of the same kind of solver."""
+    if type(state) is not type(other):
         return False
-    return gains or solver != "asgd" or state.total.W.shape == state.w.W.shape
+    return not hasattr(state, "total") or state.total.W.shape == other.total.W.shape
 
 
 def _check_size(n_features: int, n_pairs: int, n_tags: int) -> None:

@@ -5,6 +5,7 @@ a weight for each tag. A line that begins with ``B`` makes features of a tag and
 """
 
 import re
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +27,13 @@ class Template(NamedTuple):
 
     texts: tuple[str, ...]
     places: tuple[Place, ...]
+
+    @property
+    def text(self) -> str:
+        """The line."""
+        parts = [part.replace("%", "%%") for part in self.texts]
+        places = [f"%x[{place.row},{place.column}]" for place in self.places]
+        return "".join(map("".join, zip_longest(parts, places, fillvalue="")))
 
     @property
     def couples(self) -> bool:
@@ -69,8 +77,8 @@ def parse(text: str, name: object = "template") -> list[Template]:
     return found
 
 
-def read_template(template: str | Path) -> tuple[str, list[Template]]:
-    r"""Return a template's text, and what it says.
+def read_template(template: str | Path) -> list[Template]:
+    r"""Return what a template says.
 
     Parameters
     ----------
@@ -79,19 +87,18 @@ def read_template(template: str | Path) -> tuple[str, list[Template]]:
 
     Examples
     --------
-    >>> text, templates = read_template("U00:%x[0,0]\nB")
-    >>> len(templates)
+    >>> len(read_template("U00:%x[0,0]\nB"))
     2
     """
     if isinstance(template, str) and ("\n" in template or "%x" in template):
-        return template, parse(template)
+        return parse(template)
     try:
         text = Path(template).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise DataError("there is no such file", template, cure="check its name") from None
     except (IsADirectoryError, PermissionError, UnicodeDecodeError) as error:
         raise DataError(f"it is no template that can be read ({error})", template) from None
-    return text, parse(text, template)
+    return parse(text, template)
 
 
 def default_template(n_columns: int) -> str:

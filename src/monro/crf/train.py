@@ -85,7 +85,7 @@ def as_weights(state: Array, pair: Array) -> Weights:
 def resize(
     state: Any, n_tags: int, kept: Array, n_features: int, n_pairs: int, new_tags: int, fill: float
 ) -> Any:
-    """Return a state with room for more features and tags; old tag k becomes tag ``kept[k]``.
+    """Return a copy with room for more features and tags; old tag k becomes tag ``kept[k]``.
 
     What gains are made of is `fill` where it is new, all else is 0.
     """
@@ -100,12 +100,13 @@ def resize(
         wide_pair[: len(pair), kept[:, None], kept] = pair
         return as_weights(wide, wide_pair)
 
+    t = state.t.copy()
     if isinstance(state, SgdState):
-        return state._replace(w=widen(state.w, 0.0), total=widen(state.total, 0.0))
-    last = np.full(n_features, state.t[0])
-    pair_last = np.full(n_pairs, state.t[0])
-    return state._replace(
-        w=widen(state.w, 0.0), gains=widen(state.gains, fill), last=last, pair_last=pair_last
+        total = widen(state.total, 0.0)
+        return SgdState(widen(state.w, 0.0), total, state.averaged.copy(), t)
+    times = np.full(n_features, t[0]), np.full(n_pairs, t[0])
+    return GainState(
+        widen(state.w, 0.0), widen(state.gains, fill), *times, t, state.measured.copy()
     )
 
 
@@ -334,10 +335,32 @@ def choose_rate(problem: Problem, name: str, rng: np.random.Generator) -> float:
 
 
 class Trainer:
-    """Takes epochs. Use it in a ``with`` block, which ends the threads."""
+    """Takes epochs. Use it in a ``with`` block, which ends the threads.
+
+    Parameters
+    ----------
+    solver : Solver
+    state : SgdState or GainState
+        Where to begin.
+    shuffle : bool
+        Whether each epoch visits the sentences in an order of its own.
+    rng : Generator
+        Makes the orders.
+    epochs : int
+        Of earlier fits: averaging begins after the first.
+    known : dict
+        What else the estimator knows, for `solution`.
+    """
 
     def __init__(
-        self, solver: Solver, state: Any, *, shuffle: bool, rng: np.random.Generator, epochs: int
+        self,
+        solver: Solver,
+        state: Any,
+        *,
+        shuffle: bool,
+        rng: np.random.Generator,
+        epochs: int = 0,
+        known: dict[str, Any] | None = None,
     ):
         self.solver = solver
         self.state = state
@@ -345,7 +368,8 @@ class Trainer:
         self.rng = rng
         self.epochs = 0
         self.seconds = 0.0
-        self._before = epochs  # of earlier fits
+        self._before = epochs
+        self._known = known or {}
         self._pool = ThreadPoolExecutor(solver.n_jobs) if solver.n_jobs > 1 else None
         data = solver.problem.data
         self._mapped = isinstance(data.features, np.memmap)
@@ -377,7 +401,7 @@ class Trainer:
 
     def solution(self) -> dict[str, Any]:
         """Return the estimator's attributes if it ended here."""
-        return {"_weights": self.weights()}
+        return {"_weights": self.weights(), "_state": self.state} | self._known
 
     def _order(self, n: int) -> Array:
         if not self.shuffle:

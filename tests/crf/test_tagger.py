@@ -1,7 +1,9 @@
 """CRFTagger as its users meet it."""
 
+import json
 import pickle
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,13 +11,14 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import monro
-from monro import CRFTagger
+from monro import CRFTagger, persist
 from monro.crf.train import SOLVERS
 from monro.data.conll import read_conll
 from monro.errors import CheckpointError, DataError, DivergenceError, ModelFileError
 from tests.crf.helpers import TEMPLATE
 from tests.data.helpers import data_folder
 
+GOLDEN = Path(__file__).parent.parent / "golden/taggers"
 WORDS = {"the": "D", "a": "D", "dog": "N", "cat": "N", "barks": "V", "sleeps": "V", "big": "J"}
 
 
@@ -290,6 +293,23 @@ def test_odd_files(tmp_path):
         CRFTagger(template="U:%x[0,1]\nB").fit_file(path)
     with pytest.raises(DataError, match="standard input cannot be read twice"):
         CRFTagger().fit_file("-")
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.monro")), ids=lambda path: path.stem)
+def test_files_of_every_version_are_read(path):
+    """Made by tests/golden/make.py, with the version in their name; never made anew."""
+    expected = json.loads(path.with_suffix(".json").read_text())
+    tagger = monro.load(path)
+    sentences = expected["sentences"]
+    assert tagger.predict(sentences) == expected["tags"]
+    assert tagger.get_params() == expected["parameters"]
+    for row, p in zip(tagger.predict_marginals(sentences), expected["marginals"], strict=True):
+        assert [pytest.approx(entry) for entry in p] == row
+    tagger.partial_fit(sentences, expected["tags"])
+
+
+def test_there_are_golden_files_of_this_version():
+    assert list(GOLDEN.glob(f"v{persist.VERSION}-*.monro"))
 
 
 def test_a_damaged_model_is_refused(fitted, tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from monro import LinearClassifier, LinearRegressor, SoftmaxClassifier
+from monro import CRFTagger, LinearClassifier, LinearRegressor, SoftmaxClassifier
 from monro.persist import VERSION
 
 FOLDER = Path(__file__).parent
@@ -34,7 +34,36 @@ def make(name, model, X):
     path.with_suffix(".json").write_text(json.dumps(expected, indent=1) + "\n")
 
 
+def make_tagger(name, tagger, sentences):
+    """Save a fitted tagger, unless there is one."""
+    path = FOLDER / "taggers" / f"v{VERSION}-{name}.monro"
+    if path.exists():
+        return
+    tagger.save(path)
+    expected = {
+        "sentences": sentences,
+        "tags": tagger.predict(sentences),
+        "marginals": tagger.predict_marginals(sentences),
+        "parameters": tagger.get_params(),
+    }
+    path.with_suffix(".json").write_text(json.dumps(expected, indent=1) + "\n")
+
+
+def make_taggers():
+    sentences = [["the", "old", "dog"], ["a", "dog", "barks"], ["barks"]]
+    tags = [["B-NP", "I-NP", "I-NP"], ["B-NP", "I-NP", "O"], ["O"]]
+    settings = {"random_state": 0, "max_epochs": 3, "constraints": "BIO"}
+    for solver in ("asgd", "sgdqn"):
+        tagger = CRFTagger(**settings, solver=solver, template="U:%x[0,0]\nB\nB1:%x[0,0]")
+        make_tagger(solver, tagger.fit(sentences, tags), sentences)
+    features = [[{"w": word, "n": 0.5} for word in sentence] for sentence in sentences]
+    make_tagger("features", CRFTagger(**settings, solver="sgd").fit(features, tags), features)
+    hashed = CRFTagger(**settings, hash_bits=6).fit(sentences, tags)
+    make_tagger("hashed", hashed, sentences)
+
+
 def main():
+    make_taggers()
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 3)).round(3)
     y = X @ [1.0, -2.0, 0.5]

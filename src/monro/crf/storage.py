@@ -1,5 +1,6 @@
 """Taggers as arrays and JSON, for `monro.persist` to write."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,17 +30,15 @@ def _put_texts(name: str, texts: list[str], contents: Contents) -> None:
 def _take_texts(name: str, contents: Contents) -> list[str]:
     text = contents.arrays[f"{name}.bytes"].tobytes()
     ends = contents.arrays[f"{name}.ends"].tolist()
-    return [
-        text[a:b].decode("utf-8", "surrogatepass")
-        for a, b in zip([0, *ends[:-1]], ends, strict=True)
-    ]
+    return [text[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise([0, *ends])]
 
 
 def to_contents(tagger: Any) -> Contents:
     """Return a fitted tagger's arrays and JSON."""
     check_is_fitted(tagger, "_weights")
     contents = Contents({}, {"parameters": get_parameters(tagger)})
-    contents.about["parameters"]["template"] = None  # its text is below
+    if tagger.template is not None:  # the text, not the file it came from
+        contents.about["parameters"]["template"] = tagger._map.template
     put_labels("classes_", tagger.classes_, contents)
     features: FeatureMap = tagger._map
     contents.about["fitted"] = {
@@ -71,8 +70,7 @@ def from_contents(tagger: Any, contents: Contents) -> None:
         raise ValueError("classes_")
     tagger.classes_ = classes
     about = contents.about["features"]
-    tagger.template = about["template"]
-    templates = None if tagger.template is None else parse(tagger.template)
+    templates = None if about["template"] is None else parse(about["template"])
     bits = about["hash_bits"]
     single = Hashed(bits) if bits is not None else Table(contents.arrays["keys"])
     pairs = Table(contents.arrays["pair_keys"])

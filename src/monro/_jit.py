@@ -333,7 +333,7 @@ def lanes_subtract(
 ) -> None:
     """``W[block, indices[p]] -= data[p] by``, sixteen at once."""
     part = slice(int(start), int(stop))
-    W[block][indices[part]] -= data[part, None] * by
+    np.subtract.at(W[block], indices[part], data[part, None] * by)  # an index may occur twice
 
 
 @overload(lanes_dot, jit_options=_INLINED)  # type: ignore[untyped-decorator]

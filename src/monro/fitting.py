@@ -4,8 +4,9 @@ A model brings a `Trainer`, which takes an epoch at a time; `run_epochs` does wh
 """
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -109,6 +110,52 @@ class Trainer(Resumable, Protocol):
 
     def solution(self) -> dict[str, Any]:
         """Return the attributes that the estimator would have if it ended here."""
+
+
+class Threaded:
+    """A trainer with threads of its own, which end with the ``with`` block it is used in.
+
+    Parameters
+    ----------
+    rng : Generator
+        Orders the rows.
+    n_jobs : int
+        Threads; one is the caller's own.
+    """
+
+    def __init__(self, rng: np.random.Generator, n_jobs: int):
+        self.rng = rng
+        self.n_jobs = n_jobs
+        self.epochs = 0
+        self.seconds = 0.0
+        self._pool = ThreadPoolExecutor(n_jobs) if n_jobs > 1 else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+
+class SingleTask(Threaded):
+    """One with a single state, and no other generator than that of the order."""
+
+    state: Any
+
+    @property
+    def states(self) -> list[Any]:
+        """What a checkpoint keeps."""
+        return [self.state]
+
+    @states.setter
+    def states(self, states: list[Any]) -> None:
+        (self.state,) = states
+
+    @property
+    def generators(self) -> list[np.random.Generator]:
+        """What is random from here on."""
+        return [self.rng]
 
 
 def run_epochs(

@@ -142,6 +142,87 @@ def test_constraints():
     assert all(found[0] != "I-X" for found, _ in free.predict_n_best([["c", "b"]], 9)[0])
 
 
+def test_what_no_sequence_of_tags_is_valid_for():
+    tagger = CRFTagger(template="U:%x[0,0]\nB", constraints="BIOES", random_state=0)
+    tagger.fit([["a", "b"]] * 5, [["B-X", "E-X"]] * 5)
+    assert tagger.predict([["a", "b"] * 5]) == [["B-X", "E-X"] * 5]
+    for method in (tagger.predict, tagger.predict_marginals, lambda X: tagger.predict_n_best(X, 2)):
+        with pytest.raises(ValueError, match="sentence 1: no sequence of its length is valid"):
+            method([["a", "b"], ["a"]])
+    tagger.fit([["a", "b"]] * 5, [["B-X", "E-Y"]] * 5)
+    with pytest.raises(ValueError, match="no sequence of the tags B-X, E-Y is valid"):
+        tagger.predict([["a", "b"] * 5])
+
+
+def test_tags_that_lead_nowhere_are_not_taken():
+    tagger = CRFTagger(template="U:%x[0,0]\nB", constraints="BIOES", c=1000.0, random_state=0)
+    tagger.fit([["i"] * 6 + ["o"]] * 20, [["B-X"] + ["I-X"] * 5 + ["O"]] * 20)
+    sentence = ["i"] * 200 + ["o"]
+    assert tagger.predict([sentence]) == [["O"] * 201]
+    (rows,) = tagger.predict_marginals([sentence])
+    assert all(p == {"B-X": 0.0, "I-X": 0.0, "O": 1.0} for p in rows)
+
+
+def test_scores_that_overflow_are_told():
+    tagger = CRFTagger(random_state=0).fit([[{"a": 1.0}, {"b": 1.0}]] * 9, [["A", "B"]] * 9)
+    with pytest.raises(ValueError, match="sentence 0: its scores overflow"):
+        tagger.predict([[{"a": 3e38}] * 3])
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_pairs_alone(solver):
+    sentences, tags = [["a"] * 4] * 50, [["A", "B"] * 2] * 50
+    tagger = CRFTagger(template="B\n", solver=solver, random_state=0).fit(sentences, tags)
+    tagger.partial_fit(sentences, tags)
+    assert tagger.transition_features_["A", "B"] > tagger.transition_features_["A", "A"]
+    assert tagger.n_parameters_ == 4
+    none = CRFTagger(template="U:%x[0,0]\nB", solver=solver, random_state=0)
+    none.fit([["a", "b"]], [["A", "B"]]).partial_fit([["c", "b"]] * 5, [["A", "B"]] * 5)
+
+
+def test_weights_in_a_stream():
+    once, often, heavy = (CRFTagger(template=TEMPLATE, random_state=0) for _ in range(3))
+    for tagger in (once, often, heavy):
+        tagger.partial_fit(*corpus())
+    sentence, tags = [[("mouse",), ("runs",)]], [["N", "V"]]
+    once.partial_fit(sentence, tags)
+    often.partial_fit(sentence * 8, tags * 8)
+    heavy.partial_fit(sentence, tags, sample_weight=[8.0])
+    losses = [tagger.log_loss(sentence, tags) for tagger in (once, often, heavy)]
+    assert losses[0] > 1.2 * max(losses[1:])
+
+
+def test_light_sentences_are_no_divergence():
+    sentences, tags = [["a"] * 200] * 5 + [["a"]] * 295, [["A", "B"] * 100] * 5 + [["A"]] * 295
+    weight = [1.0] * 5 + [0.001] * 295
+    tagger = CRFTagger(template="U:%x[0,0]\nB", random_state=0, max_epochs=2)
+    tagger.fit(sentences, tags, sample_weight=weight)
+    assert np.isfinite(tagger.log_loss(sentences, tags))
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_few_sentences_feel_the_ridge(solver):
+    tagger = CRFTagger(template=TEMPLATE, solver=solver, c=0.01, random_state=0, max_epochs=200)
+    sentences, tags = corpus(n=10)
+    tagger.fit(sentences, tags)
+    assert tagger.objective(sentences, tags) < 1.2 * _zero_loss(sentences)
+
+
+def _zero_loss(sentences):
+    return np.mean([len(sentence) for sentence in sentences]) * np.log(4)
+
+
+def test_a_failed_fit_leaves_the_model():
+    X, y = [[{"a": 1.0}, {"b": 1.0}]] * 30, [["A", "B"]] * 30
+    tagger = CRFTagger(random_state=0).fit(X, y)
+    before, rate = tagger.state_features_, tagger.learning_rate_
+    with pytest.raises(DivergenceError):
+        tagger.set_params(learning_rate=1e9, c=1e9).fit(X * 2, y + [["B", "A"]] * 30)
+    assert tagger.state_features_ == before
+    assert tagger.learning_rate_ == rate
+    assert tagger.predict(X[:1]) == y[:1]
+
+
 def test_weights_of_sentences():
     sentences = [["a"], ["a"], ["a"]]
     tags = [["X"], ["Y"], ["Y"]]
@@ -223,8 +304,12 @@ def test_warm_start():
     tagger = CRFTagger(template=TEMPLATE, warm_start=True, random_state=0, max_epochs=3)
     first = tagger.fit(sentences, tags).objective(sentences, tags)
     assert tagger.fit(sentences, tags).objective(sentences, tags) < first
-    with pytest.raises(ValueError, match="fitted by another kind of solver"):
-        tagger.set_params(solver="sgdqn").fit(sentences, tags)
+    for name, value in (("solver", "sgd"), ("hash_bits", 8)):
+        other = clone(tagger).fit(sentences, tags).set_params(**{name: value})
+        with pytest.raises(ValueError, match=f"{name}={value!r}: the model was fitted with"):
+            other.partial_fit(sentences, tags)
+    with pytest.raises(ValueError, match="template: the model was fitted with another one"):
+        tagger.set_params(template="U:%x[0,0]\nB").fit(sentences, tags)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -242,6 +327,20 @@ def test_a_fit_that_was_stopped_goes_on_with_the_same_bits(solver, tmp_path):
     assert resumed.n_iter_ == 7
     with pytest.raises(CheckpointError, match="the data differs"):
         make(7).fit(sentences[1:], tags[1:], checkpoint=path)
+
+
+def test_a_checkpoint_knows_pair_features_and_borders(tmp_path):
+    def fit(sentences, tags):
+        tagger = CRFTagger(template="U:%x[0,0]\nB:%x[0,1]", max_epochs=2, random_state=0)
+        tagger.fit(sentences, tags, checkpoint=tmp_path / "c")
+
+    fit([[("a", "x"), ("b", "y"), ("a", "x")]], [["A", "B", "A"]])
+    for sentences, tags in (
+        ([[("a", "x"), ("b", "x"), ("a", "x")]], [["A", "B", "A"]]),
+        ([[("a", "x")], [("b", "x"), ("a", "x")]], [["A"], ["B", "A"]]),
+    ):
+        with pytest.raises(CheckpointError, match="belongs to another fit"):
+            fit(sentences, tags)
 
 
 def test_threads():
@@ -293,6 +392,8 @@ def test_odd_files(tmp_path):
         CRFTagger(template="U:%x[0,1]\nB").fit_file(path)
     with pytest.raises(DataError, match="standard input cannot be read twice"):
         CRFTagger().fit_file("-")
+    with pytest.raises(ValueError, match="there is no such folder"):
+        CRFTagger().fit_file(path, folder=tmp_path / "none")
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.monro")), ids=lambda path: path.stem)
@@ -331,10 +432,10 @@ def test_scikit_learn_knows_it(fitted):
     again = pickle.loads(pickle.dumps(fitted))
     assert again.predict(sentences) == fitted.predict(sentences)
     search = GridSearchCV(
-        CRFTagger(template=TEMPLATE, random_state=0), {"cutoff": [1, 10**6]}, cv=3
+        CRFTagger(template=TEMPLATE, random_state=0), {"max_epochs": [1, 10]}, cv=3
     )
     search.fit(sentences, tags)
-    assert search.best_params_ == {"cutoff": 1}
+    assert search.best_score_ == 1.0
     assert search.predict(sentences) == tags
 
 
@@ -359,6 +460,9 @@ def test_tol_stops():
         ({"max_epochs": 0}, "max_epochs=0"),
         ({"n_jobs": 0}, "n_jobs=0"),
         ({"template": "U:%q[0,0]\n"}, "unknown macro"),
+        ({"template": 5}, "template=5: give a template, or the name of a file"),
+        ({"template": "t" * 300}, "the template cannot be read"),
+        ({"cutoff": 10**6}, "no feature occurs that often"),
     ],
 )
 def test_odd_parameters(parameters, what):
@@ -373,8 +477,13 @@ def test_odd_parameters(parameters, what):
         ([["a", "b"]], [["X"]], "sentence 0: it has 2 tokens and 1 tags"),
         ([], [], "there is no token to learn from"),
         ([[]], [[]], "there is no token to learn from"),
-        ([["a"]], [[1]], "a tag is a text, here is 1"),
-        (["a b"], ["X Y"], "sentence 0"),
+        ([["a"]], [[1]], "sentence 0: a tag is a text, here is 1"),
+        ([[], ["a"]], [[], [["X"]]], r"sentence 1: a tag is a text, here is \['X'\]"),
+        (["a b"], ["X Y"], "sentence 0: a sentence is a list of tokens, here is 'a b'"),
+        ([["a"], "b"], [["X"], ["X"]], "sentence 1: a sentence is a list of tokens"),
+        ([1], [["X"]], "sentence 0: a sentence is a list of tokens, here is 1"),
+        ([["a", "b"]], ["XY"], "sentence 0: its tags are 'XY'; give a list of them"),
+        ([[], ["a"], [5]], [[], ["X"], ["X"]], "sentence 2, token 0: 5 is no tuple of columns"),
         ("a", ["X"], "sentences: give a list with an entry for each sentence"),
         ([[["f"]], [("a",)]], [["X"], ["X"]], "sentence 1, token 0"),
     ],
@@ -391,6 +500,10 @@ def test_odd_sentences_to_predict(fitted):
         fitted.predict([[("a", "b")]])
     with pytest.raises(ValueError, match="the tag 'Q' is none of the model's"):
         fitted.log_loss([["a"]], [["Q"]])
+    with pytest.raises(ValueError, match="sentence 1: a sentence is a list of tokens"):
+        fitted.predict([["a"], None])
+    with pytest.raises(ValueError, match="there are none to judge by"):
+        fitted.log_loss([], [])
     assert fitted.predict([]) == []
     assert fitted.predict([[]]) == [[]]
     assert fitted.predict_marginals([[], ["the"]])[0] == []

@@ -57,7 +57,8 @@ def expansions(sentences, templates, couples):
 
 
 def features_of(sentences, templates, cutoff=1, **options):
-    blocks = in_blocks(sentences, lambda part: columns_of(part, 2))
+    numbers = range(len(sentences))
+    blocks = in_blocks(sentences, numbers, lambda part, at: columns_of(part, 2, at))
     options = {"cutoff": cutoff, "hash_bits": None} | options
     features = make_map(lambda: blocks, templates, 2, **options)
     return features, encode_all(blocks, features)
@@ -185,6 +186,9 @@ def test_odd_columns(sentences, what):
     ("token", "what"),
     [
         (("a",), "sentence 1, token 0: .* is no list of texts and no dict"),
+        ("a", "sentence 1, token 0: .* is no list of texts and no dict"),
+        ({"a": 10**400}, "sentence 1, token 0: .* is no list of texts and no dict"),
+        ({"a": 1e300}, "sentence 1, token 0: a value is no finite number"),
         ({"a": None}, "sentence 1, token 0: .* is no list of texts and no dict"),
         ([1], "sentence 1, token 0: .* is no list of texts and no dict"),
         ({"a": float("nan")}, "sentence 1, token 0: a value is no finite number"),
@@ -201,6 +205,7 @@ def test_odd_features(token, what):
         ("U0:%x[0,0]\nU1:%y[0,0]", r"template, line 2: 'U1:%y\[0,0\]' has an unknown macro"),
         ("U0:%x[0,0", r"line 1: 'U0:%x\[0,0' has an unknown macro; write %x\[row,column\]"),
         ("U0:%x[0,-1]", "line 1: .* has an unknown macro"),
+        ("U0:%x[99999999999,0]", "line 1: .* has an unknown macro"),
         ("X0:%x[0,0]", "line 1: a template begins with U or B, this line with 'X'"),
         ("U:%x[0,0]\nU:%x[0,0]", "line 2: the line .* stands here twice"),
         ("# nothing\n", "the template has no lines"),
@@ -213,6 +218,7 @@ def test_odd_templates(text, what):
 
 def test_percent_signs_and_comments():
     (template, _) = parse("# a comment\n  \n  U:100%%x%x[ 0 , 0 ]  \nB")
+    assert parse("U:%%x[0,0]")[0] == (("U:%x[0,0]",), ())
     assert template.texts == ("U:100%x", "")
     assert template.places == ((0, 0),)
     assert template.text == "U:100%%x%x[0,0]"
@@ -235,6 +241,15 @@ def test_a_column_that_is_not_there():
         DataError, match=r"U1:%x\[0,2\] asks for column 2, the tokens have columns 0"
     ):
         features_of([[("a", "b")]], parse("U0:%x[0,0]\nU1:%x[0,2]"))
+
+
+def test_places_far_away_are_borders():
+    features, _ = features_of([[("a", "b"), ("c", "d")]], parse("U:%x[-1000,0]\nU:%x[7,0]"))
+    assert sorted(features.names) == ["U:_B+6", "U:_B+7", "U:_B-1000", "U:_B-999"]
+
+
+def test_texts_among_tuples_are_columns():
+    assert columns_of([[("the",), "dog"], ["a"]], None).content == [["the", "dog", "a"]]
 
 
 def test_the_default_template_is_one():

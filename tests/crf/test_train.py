@@ -88,7 +88,7 @@ def test_descent_is_that_of_dense_weights(name, smallest, monkeypatch):
 
 def test_corrected_sgdqn_is_that_of_dense_weights(monkeypatch):
     monkeypatch.setattr(train, "_SKIP", 2)
-    problem = make_problem(lengths=(2, 3, 1, 2, 3, 2), lam=0.05)
+    problem = make_problem(lengths=(2, 3, 1, 2, 3, 2, 2, 3), lam=0.05)
     solver = Solver(problem, "sgdqn", 0.4)
     state = solver.start()
     order = np.random.default_rng(3).permutation(problem.size)
@@ -116,7 +116,7 @@ def test_corrected_sgdqn_is_that_of_dense_weights(monkeypatch):
     np.testing.assert_allclose(
         found, w * (a + lam * (steps - 1)) / (a + lam * steps), atol=3e-3, rtol=3e-2
     )
-    assert state.measured[0] == 2
+    assert state.measured[0] == 3
 
 
 def _occurs(problem, s):

@@ -47,27 +47,29 @@ class FeatureMap(NamedTuple):
         """What makes features of pairs."""
         return self.extractor.pairs
 
-    def encode(self, sentences: Sequence[Any]) -> Encoded:
-        """Return the sentences as rows of features; those that are not known are left out."""
-        tokens = read_tokens(sentences, self.templates, self.n_columns)
+    def encode(self, sentences: Sequence[Any], start: int = 0) -> Encoded:
+        """Return the sentences as rows of features; those that are not known are left out.
+
+        Messages count them from `start`.
+        """
+        numbers = range(start, start + len(sentences))
+        tokens = read_tokens(sentences, self.templates, self.n_columns, numbers)
         return encode(self.extractor.keys(tokens), self.single, self.pairs, tokens.starts)
 
 
 def brings_features(sentences: Sequence[Any]) -> bool:
     """Tell whether tokens are lists or dicts of features, as CRFsuite takes them."""
     for sentence in sentences:
-        if isinstance(sentence, str) or not hasattr(sentence, "__len__"):
-            raise ValueError(
-                f"a sentence is a list of tokens, here is {sentence!r:.40}; give a list of "
-                "sentences"
-            )
         for token in sentence:
             return isinstance(token, (list, dict, set, frozenset))
     return False
 
 
 def read_tokens(
-    sentences: Sequence[Any], templates: list[Template] | None, n_columns: int
+    sentences: Sequence[Any],
+    templates: list[Template] | None,
+    n_columns: int,
+    numbers: Sequence[int],
 ) -> Tokens:
     """Return the tokens of sentences, which are of the same kind as those trained on."""
     if any(len(sentence) for sentence in sentences) and brings_features(sentences) != (
@@ -78,7 +80,9 @@ def read_tokens(
             f"the tokens are {kinds[templates is not None]}, the model was fitted on "
             f"{kinds[templates is None]}"
         )
-    return given_features(sentences) if templates is None else columns_of(sentences, n_columns)
+    if templates is None:
+        return given_features(sentences, numbers)
+    return columns_of(sentences, n_columns, numbers)
 
 
 def make_map(
@@ -125,7 +129,7 @@ def make_map(
             (np.concatenate([table.keys, keys]) if isinstance(table, Table) else keys, first)
             for table, (keys, first) in zip(before, new, strict=True)
         ]
-    numbers = Table(new[0][0]) if hash_bits is None else Hashed(hash_bits)
+    numbers = Table(new[0][0]) if hash_bits is None else Hashed(int(hash_bits))
     pair_numbers = Table(new[1][0])
     single_names, pair_names = names
     return FeatureMap(
@@ -151,9 +155,14 @@ def _coupled(pair_keys: Array, starts: Array) -> Array:
     return pair_keys[_after_first(starts)]
 
 
-def in_blocks(sentences: Sequence[Any], read: Callable[[Sequence[Any]], Tokens]) -> list[Tokens]:
+def in_blocks(
+    sentences: Sequence[Any],
+    numbers: Sequence[int],
+    read: Callable[[Sequence[Any], Sequence[int]], Tokens],
+) -> list[Tokens]:
     """Return the tokens of many sentences, some sentences at a time."""
-    return [read(sentences[k : k + _BLOCK]) for k in range(0, max(1, len(sentences)), _BLOCK)]
+    parts = [slice(k, k + _BLOCK) for k in range(0, max(1, len(sentences)), _BLOCK)]
+    return [read(sentences[part], numbers[part]) for part in parts]
 
 
 # -------------------------------------------------------------------------------- large corpora
@@ -237,3 +246,14 @@ def as_list(name: str, given: Any) -> list[Any]:
     if isinstance(given, (str, dict)) or not isinstance(given, Iterable):
         raise ValueError(f"{name}: give a list with an entry for each sentence")
     return given if isinstance(given, list) else list(given)
+
+
+def as_sentences(given: Any) -> list[Any]:
+    """Return sentences as a list of lists of tokens."""
+    sentences = as_list("sentences", given)
+    for s, sentence in enumerate(sentences):
+        if isinstance(sentence, (str, bytes, dict)) or not hasattr(sentence, "__len__"):
+            raise ValueError(
+                f"sentence {s}: a sentence is a list of tokens, here is {sentence!r:.40}"
+            )
+    return sentences

@@ -60,7 +60,8 @@ def _follow(best: Array, i: int, v: Array, penalty: Array, reach: Array, back: A
 @leaf
 def _best_tags(
     data: Encoded, s: int, weights: Weights, penalties: Allowed, room: Room, back: Array, y: Array
-) -> None:
+) -> bool:
+    """Write the best tags of a sentence; tell whether they are valid, and their score a number."""
     first, stop = data.starts[s], data.starts[s + 1]
     n, lanes = room.v.shape
     best, reach = room.beta, room.reach
@@ -76,7 +77,8 @@ def _best_tags(
             if t == first + 1 or not same_pairs(data, t, t - 1):
                 score_pairs(data, t, weights.V, 1.0, room.v)
             for d in range(lanes):
-                reach[d] = 2.0 * _NEVER
+                reach[d] = -np.inf
+                back[t - first, d] = 0
             for i in range(n):
                 _follow(best, i, room.v[i], penalties.pair[0, i], reach, back[t - first])
         for d in range(lanes):
@@ -87,23 +89,28 @@ def _best_tags(
     for d in range(n):
         if best[d] > best[tag]:
             tag = d
+    valid = bool(best[tag] > 0.5 * _NEVER) and bool(best[tag] < np.inf)
     for t in range(stop - 1, first - 1, -1):
         y[t] = tag
         if t > first:
             tag = back[t - first, tag]
+    return valid
 
 
 @kernel
 def viterbi(
     data: Encoded, weights: Weights, penalties: Allowed, room: Room, back: Array, y: Array
-) -> None:
-    """Write the best tags of all sentences.
+) -> int:
+    """Write the best tags of all sentences; return the first that has none, or -1.
 
     Here `penalties` are 0 for what may be, else far below; pairs are ``[0, before, tag]``.
     """
     for s in range(data.starts.size - 1):
-        if data.starts[s] < data.starts[s + 1]:
-            _best_tags(data, s, weights, penalties, room, back, y)
+        if data.starts[s] < data.starts[s + 1] and not _best_tags(
+            data, s, weights, penalties, room, back, y
+        ):
+            return s
+    return -1
 
 
 def as_penalties(allowed: Allowed) -> Allowed:
@@ -217,9 +224,24 @@ def chunk_rules(tags: list[str], scheme: str, dtype: Any) -> Allowed:
             goes_on = start in opens and sort == kind
             valid = goes_on if inside else scheme == "BIO" or start not in opens
             allowed.pair[k // LANES, i, k % LANES] = float(valid)
+    _prune(allowed, len(tags))
     if not (allowed.first.any() and allowed.last.any()):
         raise ValueError(
             f"constraints={scheme!r}: no sequence of the tags {', '.join(tags)} is valid; use "
             "constraints=None"
         )
     return allowed
+
+
+def _prune(allowed: Allowed, n: int) -> None:
+    """Forbid tags that no valid sequence has: that nothing leads to, or that lead to no end."""
+    first, last = allowed.first[:n], allowed.last[:n]
+    pair = np.concatenate(list(allowed.pair), axis=1)[:, :n]
+    reached, ends = first > 0.0, last > 0.0
+    for _ in range(n):
+        reached = reached | (pair[reached] > 0.0).any(axis=0)
+        ends = ends | (pair[:, ends] > 0.0).any(axis=1)
+    for k in np.flatnonzero(~(reached & ends)):
+        first[k] = last[k] = 0.0
+        allowed.pair[:, k] = 0.0
+        allowed.pair[k // LANES, :, k % LANES] = 0.0

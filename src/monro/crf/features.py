@@ -18,7 +18,7 @@ from monro.crf.template import Template, check_columns
 from monro.rows import Array
 
 TRANSITION = "B"  # the feature that every pair of neighbours has
-_MOST_TEXTS = 1 << 21
+_MOST_TEXTS = 1 << 18
 
 # ------------------------------------------------------------------------------------------ hashes
 
@@ -42,13 +42,12 @@ _OTHER = np.uint64(0xBF58476D1CE4E5B9)
 _HALF = np.uint64(32)
 
 
-@kernel
 def _mix(key: Array, part: Array) -> None:
     """Stir a part into the keys; the order of parts counts."""
-    for k in range(key.size):
-        h = (key[k] ^ part[k]) * _ODD
-        h = (h ^ (h >> _HALF)) * _OTHER
-        key[k] = h ^ (h >> _HALF)
+    key ^= part
+    for factor in (_ODD, _OTHER):
+        key *= factor
+        key ^= key >> _HALF
 
 
 # ------------------------------------------------------------------------------------------ tokens
@@ -75,24 +74,29 @@ class Tokens(NamedTuple):
         return int(self.starts[-1])
 
 
-def columns_of(sentences: Sequence[Any], n_columns: int | None) -> Tokens:
-    """Return the columns of sentences whose tokens are tuples, or texts of one column."""
+def columns_of(
+    sentences: Sequence[Any], n_columns: int | None, numbers: Sequence[int] | None = None
+) -> Tokens:
+    """Return the columns of sentences whose tokens are tuples, or texts of one column.
+
+    `numbers` are those of the sentences in messages.
+    """
     starts = _starts(sentences)
     flat = list(chain.from_iterable(sentences))
-    if flat and isinstance(flat[0], str):
+    if str in set(map(type, flat)):
         flat = [(token,) if isinstance(token, str) else token for token in flat]
     width = n_columns or (len(flat[0]) if flat else 1)
     if not (set(map(type, flat)) <= {tuple} and set(map(len, flat)) <= {width}):
-        _complain(sentences, width)
+        _complain(sentences, width, numbers)
     columns = [list(map(itemgetter(c), flat)) for c in range(width)]
     for column in columns:
         if not set(map(type, column)) <= {str}:
-            _complain(sentences, width)
+            _complain(sentences, width, numbers)
     return Tokens(columns, starts, {})
 
 
-def _complain(sentences: Sequence[Any], width: int) -> None:
-    for s, sentence in enumerate(sentences):
+def _complain(sentences: Sequence[Any], width: int, numbers: Sequence[int] | None) -> None:
+    for s, sentence in zip(numbers or range(len(sentences)), sentences, strict=True):
         for t, token in enumerate(sentence):
             token = (token,) if isinstance(token, str) else token
             if not isinstance(token, tuple):
@@ -114,8 +118,11 @@ def _short(value: Any) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def given_features(sentences: Sequence[Any]) -> Tokens:
-    """Return the features of sentences whose tokens are lists or dicts of features."""
+def given_features(sentences: Sequence[Any], numbers: Sequence[int] | None = None) -> Tokens:
+    """Return the features of sentences whose tokens are lists or dicts of features.
+
+    `numbers` are those of the sentences in messages.
+    """
     starts = _starts(sentences)
     tokens = list(chain.from_iterable(sentences))
     if set(map(type, tokens)) <= {list}:  # the most frequent case, and the fastest
@@ -124,36 +131,42 @@ def given_features(sentences: Sequence[Any]) -> Tokens:
         lengths = list(map(len, tokens))
     else:
         names, lengths = [], []
-        numbers: list[float] = []
+        amounts: list[float] = []
         for token in tokens:
             before = len(names)
             try:
-                _unfold(token if isinstance(token, dict) else {"": token}, "", names, numbers)
-            except (TypeError, ValueError):
+                if not isinstance(token, (dict, list, set, frozenset)):
+                    raise TypeError
+                _unfold(token if isinstance(token, dict) else {"": token}, "", names, amounts)
+            except (TypeError, ValueError, OverflowError):
                 names.append(None)  # found below
-                numbers.append(1.0)
+                amounts += [1.0] * (len(names) - len(amounts))
             lengths.append(len(names) - before)
-        values = np.array(numbers, np.float32)
+        with np.errstate(over="ignore"):  # found below, too
+            values = np.array(amounts, np.float32)
     indptr = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=indptr[1:])
     if not set(map(type, names)) <= {str}:
         odd = next(k for k, name in enumerate(names) if not isinstance(name, str))
-        where, token = _where(odd, indptr, starts)
+        where, token = _where(odd, indptr, starts, numbers)
         raise ValueError(
             f"{where}: {_short(tokens[token])} is no list of texts and no dict of texts, numbers "
             "and dicts of them"
         )
     if not np.isfinite(values).all():
-        where, _ = _where(int(np.flatnonzero(~np.isfinite(values))[0]), indptr, starts)
+        where, _ = _where(int(np.flatnonzero(~np.isfinite(values))[0]), indptr, starts, numbers)
         raise ValueError(f"{where}: a value is no finite number")
     return Tokens((names, values, indptr), starts, {})
 
 
-def _where(entry: int, indptr: Array, starts: Array) -> tuple[str, int]:
+def _where(
+    entry: int, indptr: Array, starts: Array, numbers: Sequence[int] | None
+) -> tuple[str, int]:
     """Tell which sentence and token a feature belongs to, and the token's number in all."""
     token = int(np.searchsorted(indptr, entry, "right")) - 1
     s = int(np.searchsorted(starts, token, "right")) - 1
-    return f"sentence {s}, token {token - starts[s]}", token
+    number = s if numbers is None else numbers[s]
+    return f"sentence {number}, token {token - starts[s]}", token
 
 
 def _unfold(features: dict[str, Any], prefix: str, names: list[Any], values: list[float]) -> None:
@@ -200,6 +213,11 @@ class Extractor:
             self.pairs = [Template((TRANSITION,), ())]
         self._known = _Hashes()
 
+    @property
+    def has_single(self) -> bool:
+        """Tell whether there are features of one tag."""
+        return self.templates is None or bool(self.single)
+
     def check(self, n_columns: int) -> None:
         """Raise if a template asks for a column that there is not."""
         check_columns(self.templates or [], n_columns)
@@ -243,7 +261,8 @@ class Extractor:
             return column
         shifted = np.roll(column, -row)
         lengths = np.diff(starts)
-        for k in range(1, abs(row) + 1):
+        longest = int(lengths.max(initial=0))
+        for k in range(max(1, abs(row) + 1 - longest), abs(row) + 1):
             # Of the tokens near a border, the one whose place lies k outside.
             inside = abs(row) - k
             there = lengths > inside

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from monro import checks
 from monro.crf.chain import Allowed, Weights, everything
 from monro.crf.conlleval import Evaluation, evaluate
-from monro.crf.corpus import FeatureMap, as_list, tag_codes
+from monro.crf.corpus import FeatureMap, as_list, as_sentences, tag_codes
 from monro.crf.decode import (
     SCHEMES,
     as_penalties,
@@ -20,12 +20,14 @@ from monro.crf.decode import (
     scores_of,
     viterbi,
 )
+from monro.crf.features import Hashed
 from monro.crf.train import (
     Problem,
     as_tables,
     make_room,
     mean_loss,
     objective,
+    ridge_strength,
     sentence_parts,
 )
 from monro.estimator import Estimator
@@ -42,6 +44,8 @@ class FittedTagger(Estimator):
     _weights: Weights
     _seen: float  # sentences trained on
     n_iter_: int
+    learning_rate_: float
+    solver_: str
     history_: list[dict[str, Any]]
 
     # --------------------------------------------------------------------------------- predicting
@@ -60,12 +64,13 @@ class FittedTagger(Estimator):
         """
         found: list[list[str]] = []
         penalties = as_penalties(self._allowed(np.float32))
-        for part in self._parts(sentences):
-            data = self._map.encode(part)
+        for start, part in self._parts(sentences):
+            data = self._map.encode(part, start)
             y = np.empty(data.starts[-1], np.int32)
             room = make_room(data, self.classes_.size, np.float32)
             back = np.empty(room.E.shape, np.int32)
-            viterbi(data, self._weights, Allowed(*(_single(p) for p in penalties)), room, back, y)
+            single = Allowed(*(_single(p) for p in penalties))
+            self._check_valid(start, viterbi(data, self._weights, single, room, back, y))
             found += self._by_sentence(y, data.starts)
         return found
 
@@ -92,12 +97,17 @@ class FittedTagger(Estimator):
         found: list[list[dict[str, float]]] = []
         allowed = self._allowed(np.float64)
         names = self.classes_.tolist()
-        for part in self._parts(sentences):
-            for _, _, data in sentence_parts(self._map.encode(part)):
+        for start, part in self._parts(sentences):
+            for those, _, data in sentence_parts(self._map.encode(part, start)):
                 n = int(data.starts[-1])
                 p = np.empty((n, len(names)))
                 room = make_room(data, len(names), np.float64)
                 marginals(data, np.zeros(n, np.int32), self._weights, allowed, room, p)
+                p += 0.0  # -0 becomes 0
+                odd = np.flatnonzero(~np.isfinite(p).all(axis=1))
+                if odd.size:
+                    odd = np.searchsorted(data.starts, odd[:1], "right") - 1 + those.start
+                self._check_valid(start, int(odd[0]) if odd.size else -1)
                 rows = [dict(zip(names, row, strict=True)) for row in p.tolist()]
                 cuts = data.starts.tolist()
                 found += [rows[a:b] for a, b in pairwise(cuts)]
@@ -131,9 +141,9 @@ class FittedTagger(Estimator):
         found: list[list[tuple[list[str], float]]] = []
         allowed = self._allowed(np.float64)
         penalties = as_penalties(allowed)
-        for part in self._parts(sentences):
+        for start, part in self._parts(sentences):
             k = self.classes_.size
-            for _, _, data in sentence_parts(self._map.encode(part)):
+            for those, _, data in sentence_parts(self._map.encode(part, start)):
                 room = make_room(data, k, np.float64)
                 for s in range(data.starts.size - 1):
                     length = int(data.starts[s + 1] - data.starts[s])
@@ -146,19 +156,32 @@ class FittedTagger(Estimator):
                     state[-1] += penalties.last[:k]
                     pair[1:] += penalties.pair[0, :, :k]
                     log_z = _log_partition(state, pair)
+                    best = best_sequences(state, pair, n)
+                    self._check_valid(start, -1 if best else those.start + s)
                     found.append(
                         [
                             (self.classes_[tags].tolist(), float(score - log_z))
-                            for score, tags in best_sequences(state, pair, n)
+                            for score, tags in best
                         ]
                     )
         return found
 
-    def _parts(self, sentences: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    def _parts(self, sentences: Sequence[Any]) -> Iterator[tuple[int, Sequence[Any]]]:
+        """Yield some sentences at a time, with the number of the first."""
         check_is_fitted(self, "_weights")
-        sentences = as_list("sentences", sentences)
+        sentences = as_sentences(sentences)
         for k in range(0, len(sentences), _PART):
-            yield sentences[k : k + _PART]
+            yield k, sentences[k : k + _PART]
+
+    def _check_valid(self, start: int, sentence: int) -> None:
+        """Raise where a sentence, counted from `start`, has no tags; -1 is none."""
+        if sentence < 0:
+            return
+        if self.constraints is None:
+            what = "its scores overflow; scale the values of the features"
+        else:
+            what = f"no sequence of its length is valid for constraints={self.constraints!r}"
+        raise ValueError(f"sentence {start + sentence}: {what}")
 
     def _allowed(self, dtype: Any) -> Allowed:
         check_is_fitted(self, "_weights")
@@ -177,16 +200,18 @@ class FittedTagger(Estimator):
 
     def _problem(self, sentences: Sequence[Any], tags: Sequence[Any]) -> Problem:
         check_is_fitted(self, "_weights")
-        sentences, tags = as_list("sentences", sentences), as_list("tags", tags)
+        sentences, tags = as_sentences(sentences), as_list("tags", tags)
+        if not sentences:
+            raise ValueError("sentences: there are none to judge by")
         data = self._map.encode(sentences)
         if [len(sentence) for sentence in tags] != np.diff(data.starts).tolist():
             raise ValueError("tags: give each sentence as many tags as it has tokens")
         codes = tag_codes(tags, {name: k for k, name in enumerate(self.classes_.tolist())})
         sizes = self._map.single.size, self._map.pairs.size, self.classes_.size
-        return Problem(data, codes, np.ones(len(tags)), *sizes, 1.0 / (self.c * self._seen))
+        return Problem(data, codes, np.ones(len(tags)), *sizes, ridge_strength(self.c, self._seen))
 
     def log_loss(self, sentences: Sequence[Any], tags: Sequence[Sequence[str]]) -> float:
-        """Return the mean of ``-log p(tags)`` over sentences, in nats.
+        """Return the mean of ``-log p(tags)`` over sentences, in nats, whatever the constraints.
 
         Examples
         --------
@@ -264,7 +289,8 @@ class FittedTagger(Estimator):
     def transition_features_(self) -> dict[tuple[str, str], float]:
         """The weights of tags that follow each other, whatever the tokens."""
         _, pair = self._tables()
-        plain = {template.text for template in self._map.pair_templates if not template.places}
+        templates = self._map.pair_templates
+        plain = {"".join(each.texts) for each in templates if not each.places}
         everywhere = [name in plain for name in self._map.pair_names]
         tags = self.classes_.tolist()
         total = pair[everywhere].sum(axis=0)
@@ -281,6 +307,7 @@ class FittedTagger(Estimator):
         >>> [name for name, _ in tagger.top_features("A", 1)]
         ['U:a']
         """
+        checks.whole("n", n, 1)
         state, _ = self._tables()
         names, tags = self._names(), self.classes_.tolist()
         if tag not in tags:
@@ -294,9 +321,7 @@ class FittedTagger(Estimator):
         return as_tables(self._weights, self.classes_.size)
 
     def _names(self) -> list[str] | Mapping[int, str]:
-        if self.hash_bits is not None:
-            return _HashNames()
-        return self._map.names
+        return _HashNames() if isinstance(self._map.single, Hashed) else self._map.names
 
 
 class _HashNames(dict[int, str]):

@@ -10,6 +10,7 @@ import numpy as np
 from monro.crf.corpus import (
     FeatureMap,
     as_list,
+    as_sentences,
     brings_features,
     in_blocks,
     read_tokens,
@@ -45,11 +46,13 @@ def from_sentences(
     sentences: Any, tags: Any, sample_weight: Any, template: str | Path | None, known: Known | None
 ) -> Corpus:
     """Return sentences given in Python; empty ones and those of weight 0 are left out."""
-    sentences, tags = as_list("sentences", sentences), as_list("tags", tags)
+    sentences, tags = as_sentences(sentences), as_list("tags", tags)
     if len(sentences) != len(tags):
         raise ValueError(f"there are {len(sentences)} sentences and {len(tags)} lists of tags")
     for s, (tokens, names) in enumerate(zip(sentences, tags, strict=True)):
-        if isinstance(names, str) or len(tokens) != len(names):
+        if isinstance(names, str) or not hasattr(names, "__len__"):
+            raise ValueError(f"sentence {s}: its tags are {names!r:.40}; give a list of them")
+        if len(tokens) != len(names):
             raise ValueError(f"sentence {s}: it has {len(tokens)} tokens and {len(names)} tags")
     weight = _weights(sample_weight, len(sentences))
     kept = [k for k in range(len(sentences)) if len(sentences[k]) and weight[k] > 0.0]
@@ -58,14 +61,15 @@ def from_sentences(
     if len(kept) < len(sentences):
         sentences, tags = [sentences[k] for k in kept], [tags[k] for k in kept]
         weight = weight[kept]
+    for s, names in zip(kept, tags, strict=True):
+        for name in names:
+            if not isinstance(name, str):
+                raise ValueError(f"sentence {s}: a tag is a text, here is {name!r:.40}")
     different = set(chain.from_iterable(tags))
-    for name in different:
-        if not isinstance(name, str):
-            raise ValueError(f"tags: a tag is a text, here is {name!r}")
     templates: list[Template] | None = None
     n_columns = 0
     if known is not None:
-        templates, n_columns = known.features.templates, known.features.n_columns
+        templates, n_columns = _known_templates(template, known), known.features.n_columns
     elif not brings_features(sentences):
         first = sentences[0][0]
         n_columns = 1 if isinstance(first, str) else len(first)
@@ -73,11 +77,13 @@ def from_sentences(
     elif template is not None:
         raise ValueError("template: the tokens bring their features, so there is none")
     if known is not None:
-        blocks = in_blocks(sentences, lambda part: read_tokens(part, templates, n_columns))
+        blocks = in_blocks(
+            sentences, kept, lambda part, at: read_tokens(part, templates, n_columns, at)
+        )
     elif templates is None:
-        blocks = in_blocks(sentences, given_features)
+        blocks = in_blocks(sentences, kept, given_features)
     else:
-        blocks = in_blocks(sentences, lambda part: columns_of(part, n_columns))
+        blocks = in_blocks(sentences, kept, lambda part, at: columns_of(part, n_columns, at))
     classes = _classes(different, known)
     codes = tag_codes(tags, {name: k for k, name in enumerate(classes.tolist())})
     return Corpus(lambda: blocks, codes, weight, classes, templates, n_columns)
@@ -96,6 +102,14 @@ def _weights(given: Any, n: int) -> Array:
 
 def _templates(template: str | Path | None, n_columns: int) -> list[Template]:
     return parse(default_template(n_columns)) if template is None else read_template(template)
+
+
+def _known_templates(template: str | Path | None, known: Known) -> list[Template] | None:
+    """Return the templates that a model was fitted with, which are those asked for."""
+    templates = known.features.templates
+    if template is not None and read_template(template) != templates:
+        raise ValueError("template: the model was fitted with another one; fit anew")
+    return templates
 
 
 def _classes(names: set[str], known: Known | None) -> Array:
@@ -131,7 +145,10 @@ def from_file(
             + (f"{expected}" if expected else "lists or dicts of features"),
             path,
         )
-    templates = _templates(template, n_columns) if known is None else known.features.templates
+    if known is None:
+        templates: list[Template] | None = _templates(template, n_columns)
+    else:
+        templates = _known_templates(template, known)
     classes = _classes(set(index), known)
     place = np.searchsorted(classes, np.array(list(index), dtype=object)).astype(np.int32)
 

@@ -16,7 +16,16 @@ from typing import NamedTuple
 import numpy as np
 
 from monro._jit import LANES, kernel, lanes_leaf, leaf
-from monro.crf.chain import Allowed, Room, Weights, gradient, n_lanes, new_weights, same_pairs
+from monro.crf.chain import (
+    Allowed,
+    Room,
+    Weights,
+    copy,
+    gradient,
+    n_lanes,
+    new_weights,
+    same_pairs,
+)
 from monro.crf.features import Encoded
 from monro.rows import Array
 
@@ -307,6 +316,57 @@ def tighten(
 
 
 @kernel
+def copy_slopes(
+    alpha: Array, pairs: Array, length: int, runs: int, out: Array, pairs_out: Array
+) -> None:
+    """Copy the slopes of a sentence."""
+    for k in range(length):
+        copy(alpha[k], out[k])
+    for k in range(runs):
+        for b in range(pairs.shape[1]):
+            for i in range(pairs.shape[2]):
+                copy(pairs[k, b, i], pairs_out[k, b, i])
+
+
+@kernel
+def measure(
+    data: Encoded,
+    s: int,
+    y: Array,
+    weight: float,
+    runs: int,
+    features: tuple[int, int],
+    lam: float,
+    skip: int,
+    state: GainState,
+    allowed: Allowed,
+    room: Room,
+    local: Local,
+) -> None:
+    """Learn the curvatures between v and w, whose slopes are in the room and stay there."""
+    n, m = features
+    first, stop = data.starts[s], data.starts[s + 1]
+    copy_slopes(room.alpha, room.pairs, stop - first, runs, local.alpha, local.slopes)
+    forget_change(local, n, m)
+    add_slopes(data, s, weight, local.alpha, local.slopes, local)
+    alone = Encoded(
+        data.values[data.indptr[first] : data.indptr[stop]],
+        local.features,
+        local.indptr,
+        local.pairs,
+        local.pair_indptr,
+        local.starts,
+    )
+    gradient(alone, 0, y[first:stop], local.v, 1.0, allowed, room)
+    add_slopes(data, s, -weight, room.alpha, room.pairs, local)
+    v, change = local.v, local.change
+    tighten(state.w.W, state.gains.W, v.W, change.W, local.feature, n, lam, skip)
+    tighten(state.w.V, state.gains.V, v.V, change.V, local.pair_feature, m, lam, skip)
+    state.measured[0] += 1.0
+    copy_slopes(local.alpha, local.slopes, stop - first, runs, room.alpha, room.pairs)
+
+
+@kernel
 def sgdqn_sweep(
     data: Encoded,
     y: Array,
@@ -322,56 +382,19 @@ def sgdqn_sweep(
     """Corrected SGD-QN: a step on each sentence; return the loss summed before each step."""
     total = 0.0
     measures = False
-    n = m = 0
+    features = (0, 0)
     for j in range(order.size):
         s = order[j]
         t = state.t[0]
-        length = data.starts[s + 1] - data.starts[s]
         catch_up(data, s, lam, t, state)
         loss, runs = gradient(data, s, y, state.w, 1.0, allowed, room)
         total += weight[s] * loss
         if measures:
-            for k in range(length):
-                for d in range(room.alpha.shape[1]):
-                    local.alpha[k, d] = room.alpha[k, d]
-            for k in range(runs):
-                for b in range(room.pairs.shape[1]):
-                    for i in range(room.pairs.shape[2]):
-                        for d in range(LANES):
-                            local.slopes[k, b, i, d] = room.pairs[k, b, i, d]
-            forget_change(local, n, m)
-            add_slopes(data, s, weight[s], local.alpha, local.slopes, local)
-            first, stop = data.starts[s], data.starts[s + 1]
-            alone = Encoded(
-                data.values[data.indptr[first] : data.indptr[stop]],
-                local.features,
-                local.indptr,
-                local.pairs,
-                local.pair_indptr,
-                local.starts,
-            )
-            gradient(alone, 0, y[first:stop], local.v, 1.0, allowed, room)
-            add_slopes(data, s, -weight[s], room.alpha, room.pairs, local)
-            tighten(
-                state.w.W, state.gains.W, local.v.W, local.change.W, local.feature, n, lam, skip
-            )
-            tighten(
-                state.w.V, state.gains.V, local.v.V, local.change.V, local.pair_feature, m, lam,
-                skip,
-            )  # fmt: skip
-            state.measured[0] += 1.0
-            for k in range(length):
-                for d in range(room.alpha.shape[1]):
-                    room.alpha[k, d] = local.alpha[k, d]
-            for k in range(runs):
-                for b in range(room.pairs.shape[1]):
-                    for i in range(room.pairs.shape[2]):
-                        for d in range(LANES):
-                            room.pairs[k, b, i, d] = local.slopes[k, b, i, d]
+            measure(data, s, y, weight[s], runs, features, lam, skip, state, allowed, room, local)
         measures = (j + 1) % skip == 0 and j + 1 < order.size
         if measures:
             catch_up(data, order[j + 1], lam, t, state)
-            n, m = take_apart(data, order[j + 1], state.w, local)
+            features = take_apart(data, order[j + 1], state.w, local)
         subtract_gained(data, s, weight[s], lam * t, True, state.w, state.gains, room)
         state.t[0] = t + 1.0
     return total

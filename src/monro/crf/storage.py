@@ -17,7 +17,7 @@ from monro.persist import Contents
 from monro.storage import get_parameters, put_labels, set_parameters, take_labels
 
 STATES = {kind.__name__: kind for kind in (SgdState, GainState, Weights)}
-_PLAIN = ("history_", "n_iter_", "learning_rate_", "_seen")
+_PLAIN = ("history_", "n_iter_", "learning_rate_", "solver_", "_seen")
 
 
 def _put_texts(name: str, texts: list[str], contents: Contents) -> None:
@@ -84,10 +84,24 @@ def from_contents(tagger: Any, contents: Contents) -> None:
         raise ValueError("state")
     if len(pair_names) != pairs.size or (bits is None and len(names) != single.size):
         raise ValueError("names")
+    if not _consistent(tagger._state):
+        raise ValueError("state")
     if not (np.isfinite(state).all() and np.isfinite(pair).all()):
         raise ValueError("state")
 
 
 def same_shape(state: Any, other: Any) -> bool:
     """Tell whether two states have weights of the same features and tags."""
-    return all(a.shape == b.shape for a, b in zip(state.w, other.w, strict=True))
+    alike = all(a.shape == b.shape for a, b in zip(state.w, other.w, strict=True))
+    return alike and _consistent(state)
+
+
+def _consistent(state: Any) -> bool:
+    """Tell whether what a state keeps besides the weights is as large as they are."""
+    shapes = [part.shape for part in state.w]
+    if isinstance(state, GainState):
+        sizes = (state.last.size, state.pair_last.size)
+        same = [part.shape for part in state.gains] == shapes
+        return same and sizes == (shapes[0][1], shapes[1][1])
+    kept = [part.shape for part in state.total]
+    return kept == shapes or kept[0][0] == 0

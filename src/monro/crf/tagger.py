@@ -23,10 +23,12 @@ from monro.crf.train import (
     choose_rate,
     objective,
     resize,
+    ridge_strength,
     solution_of,
 )
 from monro.errors import DivergenceError
 from monro.fitting import Record, run_epochs
+from monro.rows import Array
 
 _RUNAWAY = 10.0  # times the loss of weights that are all 0
 
@@ -66,7 +68,7 @@ class CRFTagger(FittedTagger):
         Whether `fit` goes on from the weights it has.
     n_jobs : int, optional
         Threads that share the weights, without locks: with more than one, results are reproducible
-        in objective only.
+        in objective only. SGD-QN takes one.
     random_state : int, RandomState or None
     verbose : int
 
@@ -81,6 +83,7 @@ class CRFTagger(FittedTagger):
     state_features_ : dict of (feature, tag) to weight
     transition_features_ : dict of (tag before, tag) to weight
     learning_rate_ : float
+    solver_ : str
     history_ : list of dict
         An entry for each epoch.
     n_iter_ : int
@@ -193,6 +196,8 @@ class CRFTagger(FittedTagger):
         corpus = from_file(path, self.template, known, keep=folder is None)
         if folder is None:
             return self._fit(corpus, known, checkpoint)
+        if not Path(folder).is_dir():
+            raise ValueError(f"folder={str(folder)!r}: there is no such folder; make it first")
         with TemporaryDirectory(prefix="monro-", dir=folder) as room:
             return self._fit(corpus, known, checkpoint, Path(room))
 
@@ -220,13 +225,13 @@ class CRFTagger(FittedTagger):
         known = self._known()
         corpus = from_sentences(sentences, tags, sample_weight, self.template, known)
         seen = float(corpus.weight.sum()) + (0.0 if known is None else self._seen)
-        features, problem = self._prepare(corpus, known, seen, None)
+        features, problem = self._prepare(corpus, corpus.weight, known, seen, None)
         rng = np.random.default_rng(self._seed())
         epochs = 0 if known is None else self.n_iter_
         trainer = self._trainer(corpus, known, features, problem, rng, epochs)
         with trainer:
             record = trainer.epoch()
-            self._check_finite(record, problem)
+            self._check_finite(record, trainer.solver)
             self._finish(trainer, seen)
         before = [] if known is None else self.history_
         self.n_iter_ = epochs + 1
@@ -235,9 +240,22 @@ class CRFTagger(FittedTagger):
 
     def _known(self) -> Known | None:
         """Return what to go on from, if there is anything."""
-        return Known(self._map, self.classes_) if hasattr(self, "_weights") else None
+        if not hasattr(self, "_weights"):
+            return None
+        bits = getattr(self._map.single, "bits", None)
+        for name, now, then in (
+            ("solver", self.solver, self.solver_),
+            ("hash_bits", self.hash_bits, bits),
+        ):
+            if now != then:
+                raise ValueError(
+                    f"{name}={now!r}: the model was fitted with {then!r}; use that, or fit anew"
+                )
+        return Known(self._map, self.classes_)
 
     def _check_parameters(self) -> None:
+        if self.template is not None and not isinstance(self.template, (str, Path)):
+            raise ValueError(f"template={self.template!r}: give a template, or the name of a file")
         checks.choice("solver", self.solver, SOLVERS)
         checks.number("c", self.c, 0.0, open_at_low=True)
         checks.whole("cutoff", self.cutoff, 1)
@@ -256,7 +274,7 @@ class CRFTagger(FittedTagger):
                 raise ValueError("cutoff: features that are hashed are not counted; use cutoff=1")
 
     def _prepare(
-        self, corpus: Corpus, known: Known | None, seen: float, folder: Path | None
+        self, corpus: Corpus, weight: Array, known: Known | None, seen: float, folder: Path | None
     ) -> tuple[FeatureMap, Problem]:
         """Give features their numbers; return them, and what is to be minimised."""
         features = make_map(
@@ -269,9 +287,12 @@ class CRFTagger(FittedTagger):
         )
         sizes = features.single.size, features.pairs.size, corpus.classes.size
         _check_size(*sizes)
+        if features.single.size == 0 and self.cutoff > 1 and features.extractor.has_single:
+            raise ValueError(
+                f"cutoff={self.cutoff}: no feature occurs that often; use a smaller one"
+            )
         data = encode_all(corpus.blocks(), features, folder)
-        weight = corpus.weight / corpus.weight.mean()
-        return features, Problem(data, corpus.tags, weight, *sizes, 1.0 / (self.c * seen))
+        return features, Problem(data, corpus.tags, weight, *sizes, ridge_strength(self.c, seen))
 
     def _trainer(
         self,
@@ -284,22 +305,19 @@ class CRFTagger(FittedTagger):
     ) -> Trainer:
         """Return who takes the epochs, from where the model is."""
         if self.learning_rate != "auto":
-            self.learning_rate_ = float(self.learning_rate)
+            rate = float(self.learning_rate)
         elif known is None:
-            self.learning_rate_ = choose_rate(problem, self.solver, rng)
-        solver = Solver(problem, self.solver, self.learning_rate_, self._threads())
+            rate = choose_rate(problem, self.solver, rng)
+        else:
+            rate = self.learning_rate_
+        solver = Solver(problem, self.solver, rate, self._threads())
         state = solver.start()
         if known is not None:
             kept = np.asarray(np.searchsorted(corpus.classes, known.classes))
             sizes = problem.n_features, problem.n_pairs, problem.n_tags
-            old = resize(self._state, known.classes.size, kept, *sizes, solver.first_gain)
-            if not _alike(state, old):
-                raise ValueError(
-                    f"solver={self.solver!r}: the model was fitted by another kind of solver; use "
-                    "that, or fit anew"
-                )
-            state = old
-        learnt = {"_map": features, "classes_": corpus.classes}
+            state = resize(self._state, known.classes.size, kept, *sizes, solver.first_gain)
+        learnt = {"_map": features, "classes_": corpus.classes, "solver_": self.solver}
+        learnt["learning_rate_"] = rate
         return Trainer(solver, state, shuffle=self.shuffle, rng=rng, epochs=epochs, known=learnt)
 
     def _fit(
@@ -310,9 +328,12 @@ class CRFTagger(FittedTagger):
         folder: Path | None = None,
     ) -> Self:
         seen = float(corpus.weight.sum())
-        features, problem = self._prepare(corpus, known, seen, folder)
+        weight = corpus.weight / corpus.weight.mean()
+        features, problem = self._prepare(corpus, weight, known, seen, folder)
         X, seed = _matrix(problem), self._seed()
-        saved = self._checkpoint(checkpoint, X, problem.y, problem.weight, STATES, same_shape)
+        data = problem.data  # all that tells data sets apart
+        told = np.concatenate([problem.y, data.starts, data.pair_indptr, data.pairs])
+        saved = self._checkpoint(checkpoint, X, told, problem.weight, STATES, same_shape)
         if saved is not None and saved.found:
             seed = saved.about("seed")
         rng = np.random.default_rng(seed)
@@ -327,7 +348,7 @@ class CRFTagger(FittedTagger):
                 y=problem.y,
                 title=f"CRF, {self.solver}",
                 visits=problem.size,
-                check=lambda record: self._check_finite(record, problem),
+                check=lambda record: self._check_finite(record, trainer.solver),
                 finish=lambda: self._finish(trainer, seen),
                 seed=seed,
                 evaluate=(lambda: {"objective": objective(problem, trainer.weights())})
@@ -335,25 +356,28 @@ class CRFTagger(FittedTagger):
                 else None,
                 monitor="objective" if self.tol is not None else None,
                 checkpoint=saved,
-                chosen=f"learning_rate={self.learning_rate_:g}" if chosen else "",
+                chosen=f"learning_rate={trainer.solver.eta0:g}" if chosen else "",
             )
         return self
 
-    def _check_finite(self, record: Record, problem: Problem) -> None:
-        at_zero = problem.data.starts[-1] / problem.size * np.log(problem.n_tags)
+    def _check_finite(self, record: Record, solver: Solver) -> None:
+        problem = solver.problem
+        lengths = np.diff(problem.data.starts)
+        at_zero = float(problem.weight @ lengths) / problem.size * np.log(problem.n_tags)
         if not record["loss"] <= _RUNAWAY * max(at_zero, 1.0):
-            raise DivergenceError(
-                f"solver={self.solver!r} diverged in epoch {record['epoch']} with learning_rate="
-                f"{self.learning_rate_:g}: use a smaller learning_rate or 'auto', or scale the "
-                "values of the features"
-            )
+            raise self._divergence(f" in epoch {record['epoch']}", solver.eta0)
+
+    def _divergence(self, when: str, rate: float) -> DivergenceError:
+        cure = "" if self.learning_rate == "auto" else "use a smaller learning_rate or 'auto', or "
+        return DivergenceError(
+            f"solver={self.solver!r} diverged{when} with learning_rate={rate:g}: {cure}scale the "
+            "values of the features"
+        )
 
     def _finish(self, trainer: Trainer, seen: float) -> None:
         solution = trainer.solution()
         if not all(np.isfinite(part).all() for part in solution["_weights"]):
-            raise DivergenceError(
-                f"solver={self.solver!r} diverged: use a smaller learning_rate or 'auto'"
-            )
+            raise self._divergence("", trainer.solver.eta0)
         self.__dict__.update(solution)
         self._seen = seen
 
@@ -365,13 +389,6 @@ class CRFTagger(FittedTagger):
     def _from_contents(self, contents: persist.Contents) -> None:
         from_contents(self, contents)
         self._weights = solution_of(self._state)
-
-
-def _alike(state: Any, other: Any) -> bool:
-    """Tell whether two states are of the same kind of solver."""
-    if type(state) is not type(other):
-        return False
-    return not hasattr(state, "total") or state.total.W.shape == other.total.W.shape
 
 
 def _check_size(n_features: int, n_pairs: int, n_tags: int) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from monro.errors import DataError
 
-_MACRO = re.compile(r"%x\[\s*(-?\d+)\s*,\s*(\d+)\s*\]")
+_MACRO = re.compile(r"%%|%x\[\s*(-?\d{1,4})\s*,\s*(\d{1,4})\s*\]|%")
 _SHAPE = "write %x[row,column], such as %x[-1,0]"
 
 
@@ -62,19 +62,32 @@ def parse(text: str, name: object = "template") -> list[Template]:
                 f"a template begins with U or B, this line with {line[0]!r}", name, number,
                 "write # before a comment",
             )  # fmt: skip
-        parts = _MACRO.split(line)
-        texts, rows, columns = parts[0::3], parts[1::3], parts[2::3]
-        for part in texts:
-            if "%" in part.replace("%%", ""):
-                raise DataError(f"{line!r} has an unknown macro", name, number, _SHAPE)
-        places = [Place(int(row), int(column)) for row, column in zip(rows, columns, strict=True)]
-        template = Template(tuple(part.replace("%%", "%") for part in texts), tuple(places))
+        template = _parse_line(line)
+        if template is None:
+            raise DataError(f"{line!r} has an unknown macro", name, number, _SHAPE)
         if template in found:
             raise DataError(f"the line {line!r} stands here twice", name, number, "remove one")
         found.append(template)
     if not found:
         raise DataError("the template has no lines", name, cure="write U00:%x[0,0] and B")
     return found
+
+
+def _parse_line(line: str) -> Template | None:
+    """Return what a line says; None if it has a macro that is none."""
+    texts, places, end = [""], [], 0
+    for macro in _MACRO.finditer(line):
+        texts[-1] += line[end : macro.start()]
+        end = macro.end()
+        if macro[0] == "%":
+            return None
+        if macro[0] == "%%":
+            texts[-1] += "%"
+        else:
+            places.append(Place(int(macro[1]), int(macro[2])))
+            texts.append("")
+    texts[-1] += line[end:]
+    return Template(tuple(texts), tuple(places))
 
 
 def read_template(template: str | Path) -> list[Template]:
@@ -96,8 +109,9 @@ def read_template(template: str | Path) -> list[Template]:
         text = Path(template).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise DataError("there is no such file", template, cure="check its name") from None
-    except (IsADirectoryError, PermissionError, UnicodeDecodeError) as error:
-        raise DataError(f"it is no template that can be read ({error})", template) from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no UTF-8"
+        raise DataError(f"the template cannot be read ({reason.lower()})", template) from None
     return parse(text, template)
 
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from monro.crf.sgdqn import (
     sgdqn_flawed_sweep,
     sgdqn_sweep,
 )
-from monro.fitting import Record, Report, blocks_near, visiting_order
+from monro.fitting import Record, Report, SingleTask, blocks_near, visiting_order
 from monro.rows import Array
 
 SOLVERS = ("asgd", "sgd", "sgdqn", "sgdqn-flawed")
@@ -58,6 +58,11 @@ class Problem(NamedTuple):
         return int(self.weight.size)
 
 
+def ridge_strength(c: float, sentences: float) -> float:
+    """Return λ, which is never 0."""
+    return max(1.0 / (float(c) * float(sentences)), 1e-30)
+
+
 # ------------------------------------------------------------------------------- weights as tables
 
 
@@ -72,14 +77,17 @@ def as_tables(weights: Weights, n_tags: int) -> tuple[Array, Array]:
 
 def as_weights(state: Array, pair: Array) -> Weights:
     """Return tables as kernels take them."""
-    n_tags = state.shape[1]
-    weights = new_weights(state.shape[0], pair.shape[0], n_tags, state.dtype)
-    blocks = n_lanes(n_tags) // LANES
-    for k in range(n_tags):
-        weights.W[k // LANES, :, k % LANES] = state[:, k]
-        for i in range(n_tags):
-            weights.V[i * blocks + k // LANES, :, k % LANES] = pair[:, i, k]
-    return weights
+    n_features, n_tags = state.shape
+    lanes = n_lanes(n_tags)
+    W = np.zeros((n_features, lanes), state.dtype)
+    W[:, :n_tags] = state
+    V = np.zeros((pair.shape[0], n_tags, lanes), pair.dtype)
+    V[:, :, :n_tags] = pair
+    V = np.moveaxis(V.reshape(-1, n_tags * lanes // LANES, LANES), 0, 1)
+    return Weights(
+        np.ascontiguousarray(np.moveaxis(W.reshape(-1, lanes // LANES, LANES), 0, 1)),
+        np.ascontiguousarray(V),
+    )
 
 
 def resize(
@@ -91,8 +99,8 @@ def resize(
     """
 
     def widen(weights: Weights, filled: float) -> Weights:
-        if weights.W.shape[1] == 0 and weights.V.shape[1] == 0:  # no average is kept
-            return new_weights(0, 0, new_tags, np.float32)
+        if weights.W.shape[0] == 0:  # no average is kept
+            return weights
         state, pair = as_tables(weights, n_tags)
         wide = np.full((n_features, new_tags), filled, np.float32)
         wide_pair = np.full((n_pairs, new_tags, new_tags), filled, np.float32)
@@ -205,7 +213,7 @@ class Solver:
         sizes = self.problem.n_features, self.problem.n_pairs, self.problem.n_tags
         if self.name in _POWER:
             w = new_weights(*sizes, np.float32)
-            total = new_weights(*(sizes if self.name == "asgd" else (0, 0, sizes[2])), np.float32)
+            total = new_weights(*(sizes if self.name == "asgd" else (0, 0, 0)), np.float32)
             return SgdState(w, total, np.zeros(1), np.zeros(1))
         return new_gain_state(*sizes, gain=self.first_gain)
 
@@ -224,9 +232,11 @@ class Solver:
         if self._local is None:
             self._local = new_local(data, state, self._rooms[0])
         rest = (state, self._allowed, self._rooms[0], self._local)
+        n = self.problem.size
         if self.name == "sgdqn":
-            return sgdqn_sweep(data, y, weight, order, lam, _SKIP, *rest)
-        skip = max(_SKIP, self.problem.size // _SWEEPS)
+            skip = max(1, min(_SKIP, n // 4))
+            return sgdqn_sweep(data, y, weight, order, lam, skip, *rest)
+        skip = max(min(_SKIP, n), n // _SWEEPS)
         return sgdqn_flawed_sweep(data, y, weight, order, lam, skip, 1.0 / (lam * self.eta0), *rest)
 
     def _descend(
@@ -317,11 +327,16 @@ def choose_rate(problem: Problem, name: str, rng: np.random.Generator) -> float:
         loss = solver.sweep(order, solver.start(), False, None)
         return loss if np.isfinite(loss) else np.inf
 
-    eta0 = 0.1
+    largest = 1.0 / problem.lam  # the ridge alone would overshoot
+    eta0 = min(0.1, largest)
     best = trial(eta0)
     for factor in (2.0, 0.5):
+        if factor > 1.0 and best == np.inf:
+            continue
         start = eta0
         for _ in range(60):
+            if eta0 * factor > largest:
+                break
             loss = trial(eta0 * factor)
             if not loss < best and best < np.inf:
                 break
@@ -334,7 +349,7 @@ def choose_rate(problem: Problem, name: str, rng: np.random.Generator) -> float:
 # ------------------------------------------------------------------------------------------- epochs
 
 
-class Trainer:
+class Trainer(SingleTask):
     """Takes epochs. Use it in a ``with`` block, which ends the threads.
 
     Parameters
@@ -362,38 +377,14 @@ class Trainer:
         epochs: int = 0,
         known: dict[str, Any] | None = None,
     ):
+        super().__init__(rng, solver.n_jobs)
         self.solver = solver
         self.state = state
         self.shuffle = shuffle
-        self.rng = rng
-        self.epochs = 0
-        self.seconds = 0.0
         self._before = epochs
         self._known = known or {}
-        self._pool = ThreadPoolExecutor(solver.n_jobs) if solver.n_jobs > 1 else None
         data = solver.problem.data
         self._mapped = isinstance(data.features, np.memmap)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
-
-    @property
-    def states(self) -> list[Any]:
-        """What a checkpoint keeps."""
-        return [self.state]
-
-    @states.setter
-    def states(self, states: list[Any]) -> None:
-        (self.state,) = states
-
-    @property
-    def generators(self) -> list[np.random.Generator]:
-        """What orders the sentences."""
-        return [self.rng]
 
     def weights(self) -> Weights:
         """Return the solution."""

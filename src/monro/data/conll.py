@@ -67,8 +67,10 @@ def conll_blocks(path: str | Path, *, tagged: bool = True) -> Iterator[Sentences
         except UnicodeDecodeError as error:
             line = first + block.count(b"\n", 0, error.start)
             raise DataError("the text is not UTF-8", name, line, "convert it") from None
+        plain = block.isascii()
         for line, words in enumerate(text.split("\n")[:-1], first):
-            columns = words.split()
+            # A word may hold blanks of other kinds, such as those that part thousands.
+            columns = words.split() if plain else _at_blanks(words)
             if not columns:
                 _end_sentence(rows, found, tagged)
                 rows = []
@@ -95,6 +97,10 @@ def conll_blocks(path: str | Path, *, tagged: bool = True) -> Iterator[Sentences
         yield found
     elif empty:
         raise DataError("the file has no sentences", name)
+
+
+def _at_blanks(words: str) -> list[str]:
+    return [word for word in words.rstrip("\r").replace("\t", " ").split(" ") if word]
 
 
 def _end_sentence(rows: list[list[str]], found: Sentences, tagged: bool) -> None:

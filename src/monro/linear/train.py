@@ -5,12 +5,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from monro._jit import kernel
-from monro.fitting import Record, Report, blocks_near, visiting_order
+from monro.fitting import Record, Report, Threaded, blocks_near, visiting_order
 from monro.linear.columns import Columns
 from monro.linear.solvers import AVERAGED, Problem, Solver, make_solver
 from monro.linear.state import Examples, PerExample
@@ -231,7 +231,7 @@ class Task:
         return self.solver.solution(self.state)
 
 
-class Trainer:
+class Trainer(Threaded):
     """Takes epochs on several tasks side by side, all on the same order of the same rows.
 
     Several tasks share the threads; a single one is split among them. Use it in a ``with`` block,
@@ -265,6 +265,7 @@ class Trainer:
         n_jobs: int,
         mapped: bool,
     ):
+        super().__init__(rng, n_jobs)
         self.tasks = tasks
         self.columns = columns
         self.coef_shape = coef_shape
@@ -274,18 +275,6 @@ class Trainer:
             problem = tasks[0].problem
             entry = problem.examples.rows.data.itemsize + 4
             self.near = blocks_near(_nonzeros(problem, 1) * entry)
-        self.rng = rng
-        self.n_jobs = n_jobs
-        self.epochs = 0
-        self.seconds = 0.0
-        self._pool = ThreadPoolExecutor(n_jobs) if n_jobs > 1 else None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
 
     @property
     def states(self) -> list[Any]:

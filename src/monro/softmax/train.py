@@ -1,16 +1,15 @@
 """Epochs of a softmax: draws, rates, threads."""
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from monro._jit import kernel, vector_kernel
-from monro.fitting import Report, visiting_order
+from monro.fitting import Report, SingleTask, visiting_order
 from monro.rows import Array, Rows, as_rows, sqnorm
 from monro.softmax.evaluate import Weights
 from monro.softmax.layout import LANES, class_major, n_blocks, view_of
@@ -118,7 +117,7 @@ class Task(NamedTuple):
     judged: Judged
 
 
-class Trainer:
+class Trainer(SingleTask):
     """Takes epochs on one task. Use it in a ``with`` block, which ends the threads."""
 
     def __init__(
@@ -131,15 +130,11 @@ class Trainer:
         n_jobs: int = 1,
         schedule_start: int = 0,
     ):
+        super().__init__(rng, n_jobs)
         self.problem, plan, self.slots, sampler, self.judged = task
-        self.state = state
+        self.state: State = state
         self.shuffle = shuffle
-        self.rng = rng
-        self.n_jobs = n_jobs
         self.schedule_start = schedule_start  # epochs taken before this fit
-        self.epochs = 0
-        self.seconds = 0.0
-        self._pool = ThreadPoolExecutor(n_jobs) if n_jobs > 1 else None
         self._follow(plan, sampler)
 
     def _follow(self, plan: Plan, sampler: Sampler) -> None:
@@ -152,27 +147,6 @@ class Trainer:
         self._scratches = [
             new_scratch(plan.examples, sampler.per_step, plan.dtype) for _ in range(self.n_jobs)
         ]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
-
-    @property
-    def states(self) -> list[State]:
-        """What a checkpoint keeps."""
-        return [self.state]
-
-    @states.setter
-    def states(self, states: list[State]) -> None:
-        (self.state,) = states
-
-    @property
-    def generators(self) -> list[np.random.Generator]:
-        """The random generators a checkpoint keeps."""
-        return [self.rng]
 
     def epoch(self, report: Report = lambda rows: None) -> dict[str, float]:
         """Take an epoch; the record's loss is the rule's own, estimated from the classes drawn."""

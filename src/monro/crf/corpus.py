@@ -103,38 +103,43 @@ def make_map(
         if hash_bits is None:
             single.add(keyed.keys)
         pairs.add(_coupled(keyed.pair_keys, tokens.starts))
-    found = [counts.frequent(cutoff) for counts in (single, pairs)]
     before = (known.single, known.pairs) if known is not None else (None, None)
-    new = [_unknown(*each, table) for each, table in zip(found, before, strict=True)]
-    names: list[list[str]] = [[""] * keys.size for keys, _ in new]
+    new = [
+        _unknown(*counts.frequent(cutoff), table)
+        for counts, table in zip((single, pairs), before, strict=True)
+    ]
+    names, pair_names = _names(blocks, extractor, [first for _, first in new])
+    keys, pair_keys = (keys for keys, _ in new)
+    if known is not None:
+        names, pair_names = known.names + names, known.pair_names + pair_names
+        pair_keys = np.concatenate([known.pairs.keys, pair_keys])
+        if isinstance(known.single, Table):
+            keys = np.concatenate([known.single.keys, keys])
+    numbers = Table(keys) if hash_bits is None else Hashed(int(hash_bits))
+    return FeatureMap(templates, n_columns, numbers, Table(pair_keys), names, pair_names, extractor)
+
+
+def _names(
+    blocks: Callable[[], Iterable[Tokens]], extractor: Extractor, first: list[Array]
+) -> list[list[str]]:
+    """Return the names of features and of pair features, first seen at these places."""
+    names: list[list[str]] = [[""] * places.size for places in first]
     seen = [0, 0]
-    for tokens in blocks() if any(keys.size for keys, _ in new) else ():
+    for tokens in blocks() if any(names) else ():
         keyed = extractor.keys(tokens)
-        couples = _coupled(keyed.pair_keys, tokens.starts)
-        for k, size in enumerate((keyed.keys.size, couples.size)):
-            places = new[k][1] - seen[k]
+        coupled = _after_first(tokens.starts)
+        width = keyed.pair_keys.shape[1]
+        for k, size in enumerate((keyed.keys.size, coupled.size * width)):
+            places = first[k] - seen[k]
             mine = np.flatnonzero((places >= 0) & (places < size))
             at = places[mine]
-            if k == 1:  # places among all pairs, the first tokens' included
-                width = couples.shape[1]
-                at = _after_first(tokens.starts)[at // width] * width + at % width
-            for p, name in zip(
-                mine.tolist(), extractor.names(tokens, at, pairs=k == 1), strict=True
-            ):
+            if k == 1:  # among all tokens, not only those that have one before them
+                at = coupled[at // width] * width + at % width
+            found = extractor.names(tokens, at, pairs=k == 1)
+            for p, name in zip(mine.tolist(), found, strict=True):
                 names[k][p] = name
             seen[k] += size
-    if known is not None:
-        names = [known.names + names[0], known.pair_names + names[1]]
-        new = [
-            (np.concatenate([table.keys, keys]) if isinstance(table, Table) else keys, first)
-            for table, (keys, first) in zip(before, new, strict=True)
-        ]
-    numbers = Table(new[0][0]) if hash_bits is None else Hashed(int(hash_bits))
-    pair_numbers = Table(new[1][0])
-    single_names, pair_names = names
-    return FeatureMap(
-        templates, n_columns, numbers, pair_numbers, single_names, pair_names, extractor
-    )
+    return names
 
 
 def _unknown(keys: Array, first: Array, table: Any) -> tuple[Array, Array]:

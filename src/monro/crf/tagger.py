@@ -192,12 +192,12 @@ class CRFTagger(FittedTagger):
         self
         """
         self._check_parameters()
+        if folder is not None and not Path(folder).is_dir():
+            raise ValueError(f"folder={str(folder)!r}: there is no such folder; make it first")
         known = self._known() if self.warm_start else None
         corpus = from_file(path, self.template, known, keep=folder is None)
         if folder is None:
             return self._fit(corpus, known, checkpoint)
-        if not Path(folder).is_dir():
-            raise ValueError(f"folder={str(folder)!r}: there is no such folder; make it first")
         with TemporaryDirectory(prefix="monro-", dir=folder) as room:
             return self._fit(corpus, known, checkpoint, Path(room))
 
@@ -228,8 +228,7 @@ class CRFTagger(FittedTagger):
         features, problem = self._prepare(corpus, corpus.weight, known, seen, None)
         rng = np.random.default_rng(self._seed())
         epochs = 0 if known is None else self.n_iter_
-        trainer = self._trainer(corpus, known, features, problem, rng, epochs)
-        with trainer:
+        with self._trainer(corpus, known, features, problem, rng, epochs) as trainer:
             record = trainer.epoch()
             self._check_finite(record, trainer.solver)
             self._finish(trainer, seen)
@@ -316,8 +315,12 @@ class CRFTagger(FittedTagger):
             kept = np.asarray(np.searchsorted(corpus.classes, known.classes))
             sizes = problem.n_features, problem.n_pairs, problem.n_tags
             state = resize(self._state, known.classes.size, kept, *sizes, solver.first_gain)
-        learnt = {"_map": features, "classes_": corpus.classes, "solver_": self.solver}
-        learnt["learning_rate_"] = rate
+        learnt = {
+            "_map": features,
+            "classes_": corpus.classes,
+            "solver_": self.solver,
+            "learning_rate_": rate,
+        }
         return Trainer(solver, state, shuffle=self.shuffle, rng=rng, epochs=epochs, known=learnt)
 
     def _fit(

@@ -108,7 +108,7 @@ def by_quad(link, s, k):
     scores=st.lists(st.floats(-20.0, 20.0), min_size=2, max_size=7),
     shift=st.floats(-100.0, 100.0),
 )
-@settings(PROPERTY, max_examples=20)
+@PROPERTY
 def test_probabilities_are_the_integral(link, scores, shift):
     s = np.array(scores) + shift
     found = probabilities(link, s)

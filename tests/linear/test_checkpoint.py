@@ -231,5 +231,5 @@ def test_killed_at_random_moments_it_ends_with_the_same_bits(tmp_path, solver):
     killed.mkdir()
     assert start(whole, solver).wait() == 0
     rng = np.random.default_rng(0)
-    assert kill_at_random(killed, solver, rng, int(os.environ.get("MONRO_KILLS", "3"))) > 0
+    assert kill_at_random(killed, solver, rng, int(os.environ.get("MONRO_KILLS", "5"))) > 0
     assert coefficients(killed) == coefficients(whole)

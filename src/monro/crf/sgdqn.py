@@ -25,6 +25,8 @@ from monro.crf.chain import (
     n_lanes,
     new_weights,
     same_pairs,
+    subtract_pairs,
+    subtract_state,
 )
 from monro.crf.features import Encoded
 from monro.rows import Array
@@ -59,6 +61,7 @@ class Local(NamedTuple):
     change: Weights  # of the slopes
     alpha: Array  # slopes at w
     slopes: Array  # of pairs
+    steps: Array  # room for one token's
 
 
 def new_gain_state(n_features: int, n_pairs: int, n_tags: int, gain: float) -> GainState:
@@ -91,6 +94,7 @@ def new_local(data: Encoded, state: GainState, room: Room) -> Local:
         change,
         np.zeros((tokens, n_lanes(n_tags)), np.float32),
         np.zeros_like(room.pairs),
+        np.zeros(n_lanes(n_tags), np.float32),
     )
 
 
@@ -147,32 +151,20 @@ def take_apart(data: Encoded, s: int, w: Weights, local: Local) -> tuple[int, in
 
 
 @kernel
-def add_slopes(
-    data: Encoded, s: int, sign: float, alpha: Array, pairs: Array, local: Local
-) -> None:
-    """Add the slopes of sentence s, feature by feature, to the change."""
-    first, stop = data.starts[s], data.starts[s + 1]
-    start = data.indptr[first]
-    for t in range(first, stop):
-        slope = alpha[t - first]
-        for p in range(data.indptr[t], data.indptr[t + 1]):
-            for b in range(local.change.W.shape[0]):
-                row = local.change.W[b, local.features[p - start]]
-                for d in range(LANES):
-                    row[d] += sign * data.values[p] * slope[b * LANES + d]
-    blocks = local.change.W.shape[0]
-    pair_start = data.pair_indptr[first]
-    run = -1
-    for t in range(stop - 1, first, -1):
-        if t < stop - 1 and same_pairs(data, t, t + 1):
-            continue
-        run += 1
-        for p in range(data.pair_indptr[t], data.pair_indptr[t + 1]):
-            for i in range(pairs.shape[2]):
-                for b in range(blocks):
-                    row = local.change.V[i * blocks + b, local.pairs[p - pair_start]]
-                    for d in range(LANES):
-                        row[d] += sign * pairs[run, b, i, d]
+def subtract_slopes(data: Encoded, s: int, factor: float, room: Room, local: Local) -> None:
+    """Subtract the slopes of sentence s, taken apart before, from the change of its features."""
+    start, stop = data.indptr[data.starts[s]], data.indptr[data.starts[s + 1]]
+    sentence = Encoded(
+        data.values[start:stop],
+        local.features,
+        local.indptr,
+        local.pairs,
+        local.pair_indptr,
+        local.starts,
+    )
+    step = room.E.dtype.type(factor)
+    subtract_state(sentence, 0, step, local.change.W, room, local.steps)
+    subtract_pairs(sentence, 0, step, local.change.V, room)
 
 
 @leaf
@@ -346,10 +338,7 @@ def measure(
     """Learn the curvatures between v and w, whose slopes are in the room and stay there."""
     n, m = features
     first, stop = data.starts[s], data.starts[s + 1]
-    copy_slopes(room.alpha, room.pairs, stop - first, runs, local.alpha, local.slopes)
-    forget_change(local, n, m)
-    add_slopes(data, s, weight, local.alpha, local.slopes, local)
-    alone = Encoded(
+    sentence = Encoded(
         data.values[data.indptr[first] : data.indptr[stop]],
         local.features,
         local.indptr,
@@ -357,8 +346,11 @@ def measure(
         local.pair_indptr,
         local.starts,
     )
-    gradient(alone, 0, y[first:stop], local.v, 1.0, allowed, room)
-    add_slopes(data, s, -weight, room.alpha, room.pairs, local)
+    forget_change(local, n, m)
+    subtract_slopes(data, s, -weight, room, local)
+    copy_slopes(room.alpha, room.pairs, stop - first, runs, local.alpha, local.slopes)
+    gradient(sentence, 0, y[first:stop], local.v, 1.0, allowed, room)
+    subtract_slopes(data, s, weight, room, local)
     v, change = local.v, local.change
     tighten(state.w.W, state.gains.W, v.W, change.W, local.feature, n, lam, skip)
     tighten(state.w.V, state.gains.V, v.V, change.V, local.pair_feature, m, lam, skip)
@@ -464,11 +456,11 @@ def sgdqn_flawed_sweep(
         if measures:
             n, m = take_apart(data, s, w, local)
             forget_change(local, n, m)
-            add_slopes(data, s, -weight[s], room.alpha, room.pairs, local)
+            subtract_slopes(data, s, weight[s], room, local)
         subtract_gained(data, s, rate * weight[s], 0.0, False, w, B, room)
         if measures:
             gradient(data, s, y, w, 1.0, allowed, room)
-            add_slopes(data, s, weight[s], room.alpha, room.pairs, local)
+            subtract_slopes(data, s, -weight[s], room, local)
             share = 2.0 / (2.0 + state.measured[0])
             pull(w.W, B.W, local.v.W, local.change.W, local.feature, n, lam, share)
             pull(w.V, B.V, local.v.V, local.change.V, local.pair_feature, m, lam, share)

@@ -147,19 +147,22 @@
 
   // ---------------------------------------------------------------------------------- contents
 
-  // The link to what is being read is marked.
+  // The link to what is being read is marked: a section's, or else its chapter's.
   function follow(links) {
-    const reading = new IntersectionObserver((entries) => {
-      const entry = entries.findLast((entry) => entry.isIntersecting);
-      if (!entry) return;
-      for (const link of links) {
-        if (target(link) === entry.target) link.setAttribute("aria-current", "true");
-        else link.removeAttribute("aria-current");
+    const target = (link) => document.getElementById(link.getAttribute("href").slice(1));
+    const reading = new Set();
+    const observer = new IntersectionObserver((entries) => {
+      for (const entry of entries) {
+        if (entry.isIntersecting) reading.add(entry.target);
+        else reading.delete(entry.target);
       }
+      const current = links.findLast((link) => reading.has(target(link)));
+      if (!current) return;
+      links.forEach((link) => link.removeAttribute("aria-current"));
+      current.setAttribute("aria-current", "true");
     }, { rootMargin: "-20% 0px -75% 0px" });
-    links.forEach((link) => reading.observe(target(link)));
+    links.forEach((link) => observer.observe(target(link)));
   }
-  const target = (link) => document.getElementById(link.getAttribute("href").slice(1));
 
   document.addEventListener("DOMContentLoaded", () => {
     const contents = document.querySelector("nav details");

@@ -156,7 +156,7 @@ def test_numbers_and_texts_survive(curves, axis):
         axis,
         [Curve(name, {axis: [x for x, _ in p]}, [y for _, y in p]) for name, p in curves],
     )
-    tree = Tree(plot_html(plot, Looks().of(plot), "plot"))
+    tree = Tree(plot_html(plot, Looks([plot]).of(plot), "plot"))
     data = json.loads(tree.scripts[0])
     assert data["y_title"] == axis
     for (name, points), curve in zip(curves, data["curves"], strict=True):
@@ -167,7 +167,7 @@ def test_numbers_and_texts_survive(curves, axis):
 
 
 def test_a_group_has_one_colour_and_curves_differ():
-    looks = Looks()
+    looks = Looks([LOSS, GROUPS])
     first, groups, again = looks.of(LOSS), looks.of(GROUPS), looks.of(LOSS)
     assert first == again
     assert len(set(first)) == 10
@@ -177,10 +177,20 @@ def test_a_group_has_one_colour_and_curves_differ():
     assert len({look.dash for look in groups}) == 4
 
 
+def test_groups_in_one_plot_have_different_colours_while_there_are_some():
+    def plot(*groups):
+        return Plot("", "", [Curve(str(group), {"x": [1]}, [1]) for group in groups])
+
+    plots = [plot(*range(5)), plot(*range(5, 10)), plot(0, 5, 9), plot(2, 7, 4, 8)]
+    looks = Looks(plots)
+    for one in plots:
+        assert len({look.colour for look in looks.of(one)}) == len(one.curves)
+
+
 @pytest.mark.parametrize("count", [9, 20, 60])
 def test_curves_of_one_group_differ_as_long_as_they_can(count):
     plot = Plot("", "", [Curve(str(i), {"x": [1]}, [1], "same") for i in range(count)])
-    looks = Looks().of(plot)
+    looks = Looks([plot]).of(plot)
     assert {look.colour for look in looks} == {0}
     assert Counter(look.dash for look in looks).most_common(1)[0][1] == math.ceil(count / 8)
 
@@ -188,7 +198,7 @@ def test_curves_of_one_group_differ_as_long_as_they_can(count):
 def test_lines_and_markers():
     def mode(*y):
         plot = Plot("", "", [Curve("", {"x": range(len(y))}, y)])
-        return plot_data(plot, Looks().of(plot))["curves"][0]["mode"]
+        return plot_data(plot, Looks([plot]).of(plot))["curves"][0]["mode"]
 
     assert mode(1.0) == mode(None, 1.0, math.nan) == mode() == "markers"
     assert mode(*range(30)) == "lines+markers"
@@ -209,17 +219,17 @@ def test_lines_and_markers():
 )
 def test_log_scale_is_offered_where_it_shows_something(y, log_y, hidden, checked):
     plot = Plot("", "", [Curve("", {"x": range(len(y))}, y)], log_y=log_y)
-    tree = Tree(plot_html(plot, Looks().of(plot), "plot"))
+    tree = Tree(plot_html(plot, Looks([plot]).of(plot), "plot"))
     (label,) = [a for a in tree.all("label") if a.get("class") == "scale"]
     (box,) = tree.all("input")
     assert ("hidden" in label, "checked" in box) == (hidden, checked)
 
 
 def test_values_are_some_points_evenly_spaced():
-    text = plot_html(GROUPS, Looks().of(GROUPS), "plot")
+    text = plot_html(GROUPS, Looks([GROUPS]).of(GROUPS), "plot")
     assert text.count('scope="rowgroup" rowspan="12"') == 4
     assert "<td>200</td><td>60</td>" in text  # the last point is among them
-    text = plot_html(GAPS, Looks().of(GAPS), "plot")
+    text = plot_html(GAPS, Looks([GAPS]).of(GAPS), "plot")
     assert "<td>2</td><td>–</td><td>1.5</td>" in text  # no seconds
     assert "<td>2</td><td>2</td><td>–</td>" in text  # no value
 
@@ -227,7 +237,7 @@ def test_values_are_some_points_evenly_spaced():
 def test_a_curve_has_as_many_x_as_y():
     plot = Plot("", "", [Curve("odd", {"epochs": [1, 2]}, [1.0])])
     with pytest.raises(ValueError, match="'odd': 2 values of 'epochs', but 1 of y"):
-        plot_html(plot, Looks().of(plot), "plot")
+        plot_html(plot, Looks([plot]).of(plot), "plot")
 
 
 # ------------------------------------------------------------------------------------------ tables

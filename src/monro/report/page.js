@@ -33,8 +33,8 @@
   function traces(figure, plot, axis) {
     const buttons = figure.querySelectorAll(".legend button");
     const hover =
-      `<b>%{fullData.name}</b><br>${plain(plot.axes[axis] ?? "")} %{x:,.5~g}` +
-      `<br>${plain(plot.y_title)} %{y:,.5~g}<extra></extra>`;
+      `<b>%{fullData.name}</b><br>${plain(plot.axes[axis] ?? "")}: %{x:,.5~g}` +
+      `<br>${plain(plot.y_title)}: %{y:,.5~g}<extra></extra>`;
     return plot.curves.map((curve, i) => {
       const color = getComputedStyle(buttons[i].querySelector("svg")).color;
       const x = curve.x[axis];
@@ -49,6 +49,7 @@
         line: { color, dash: curve.dash, width: 2 },
         marker: { color, symbol: curve.symbol, size: 8 },
         hovertemplate: hover,
+        hoverlabel: { bordercolor: color },
       };
     });
   }
@@ -86,7 +87,7 @@
         namelength: -1,
         align: "left",
         bgcolor: style.backgroundColor,
-        font: { color: style.color },
+        font: { family: style.fontFamily, color: style.color },
       },
       hovermode: "closest",
       dragmode: touch.matches ? false : "zoom", // a finger scrolls the page
@@ -148,7 +149,8 @@
   // ---------------------------------------------------------------------------------- contents
 
   // The link to what is being read is marked: a section's, or else its chapter's.
-  function follow(links) {
+  function follow(nav) {
+    const links = [...nav.querySelectorAll("a")];
     const target = (link) => document.getElementById(link.getAttribute("href").slice(1));
     const reading = new Set();
     const observer = new IntersectionObserver((entries) => {
@@ -160,6 +162,7 @@
       if (!current) return;
       links.forEach((link) => link.removeAttribute("aria-current"));
       current.setAttribute("aria-current", "true");
+      nav.scrollTop = current.offsetTop - nav.clientHeight / 2;
     }, { rootMargin: "-20% 0px -75% 0px" });
     links.forEach((link) => observer.observe(target(link)));
   }
@@ -170,7 +173,7 @@
     wide.addEventListener("change", fold);
     fold();
     contents.addEventListener("click", (event) => { if (event.target.closest("a")) fold(); });
-    follow([...contents.querySelectorAll("a")]);
+    follow(document.querySelector("nav"));
 
     document.getElementById("theme").addEventListener("click", () => {
       root.dataset.theme = isDark() ? "light" : "dark";

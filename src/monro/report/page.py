@@ -16,7 +16,9 @@ def render(page: Page) -> str:
     """Return the page as HTML."""
     from plotly.offline import get_plotlyjs  # slow to import
 
-    writer = _Writer()
+    sections = [page.summary, *(part for chapter in page.chapters for part in chapter.sections)]
+    plots = [item for part in sections for item in part.items if isinstance(item, Plot)]
+    writer = _Writer(Looks(plots))
     summary = writer.section(page.summary, "summary", "h2")
     chapters = "".join(map(writer.chapter, page.chapters))
     return Template(_read("page.html")).substitute(
@@ -47,9 +49,9 @@ def _read(name: str) -> str:
 class _Writer:
     """Writes chapters in their order, and their contents beside."""
 
-    def __init__(self) -> None:
+    def __init__(self, looks: Looks) -> None:
         self.contents: list[str] = []
-        self._looks = Looks()
+        self._looks = looks
         self._names = Names()
         self._names.give("main")  # the page itself has it
 

@@ -49,26 +49,45 @@ class Look(NamedTuple):
 
 
 class Looks:
-    """Gives each group one colour on the whole page, and the curves of a plot different lines."""
+    """Gives each group one colour on the whole page, and the curves of a plot different lines.
 
-    def __init__(self) -> None:
-        self._groups: dict[str, list[str]] = {}
+    There may be more groups than colours: then those share one that are in no plot together, if
+    that can be.
+    """
+
+    def __init__(self, plots: Sequence[Plot]) -> None:
+        self._members: dict[str, list[str]] = {}
+        beside: dict[str, set[str]] = {}
+        for plot in plots:
+            for curve in plot.curves:
+                members = self._members.setdefault(_group(curve), [])
+                if curve.name not in members:
+                    members.append(curve.name)
+                beside.setdefault(_group(curve), set()).update(map(_group, plot.curves))
+        self._colours: dict[str, int] = {}
+        for group, others in beside.items():
+            near = [self._colours.get(other) for other in others]
+            used = list(self._colours.values())
+            self._colours[group] = min(range(COLOURS), key=lambda c: (near.count(c), used.count(c)))
 
     def of(self, plot: Plot) -> list[Look]:
         """Return the looks of a plot's curves."""
+        order = list(self._members)
         looks: list[Look] = []
         for curve in plot.curves:
-            group = curve.group or curve.name
-            members = self._groups.setdefault(group, [])
-            if curve.name not in members:
-                members.append(curve.name)
-            number = list(self._groups).index(group)
-            wanted = number + members.index(curve.name)
-            alike = [look for look in looks if look.colour == number % COLOURS]
+            group = _group(curve)
+            wanted = order.index(group) + self._members[group].index(curve.name)
+            colour = self._colours[group]
+            alike = [look for look in looks if look.colour == colour]
             dash = _free(DASHES, wanted, [u.dash for u in alike], [u.dash for u in looks])
             symbol = _free(SHAPES, wanted, [u.symbol for u in alike], [u.symbol for u in looks])
-            looks.append(Look(number % COLOURS, dash, symbol))
+            looks.append(Look(colour, dash, symbol))
         return looks
+
+
+def _group(curve: Curve) -> str:
+    """Return what a curve shares its colour with."""
+    return curve.group or curve.name
 
 
 def _free(choices: Sequence[str], wanted: int, alike: Sequence[str], all_: Sequence[str]) -> str:

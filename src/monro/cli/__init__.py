@@ -200,6 +200,42 @@ def evaluate(
     run(model, data, target=target, soft_labels=soft_labels, as_json=json)
 
 
+@app.command()
+def reproduce(
+    study: Annotated[
+        str,
+        typer.Argument(
+            metavar="STUDY",
+            help="unbiased-softmax, augment-reduce, sparse-averaging, implicit-sgd, sgd-qn; or all.",
+        ),
+    ],
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Run on this data set only; again for more."),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Small, in a minute: to see that it works.")
+    ] = False,
+    out: Annotated[Path, typer.Option(help="The folder of results.")] = Path("monro-results"),
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Redo a paper's tables and figures; run again, it goes on where it was killed."""
+    from monro.cli.studies import reproduce as run
+
+    run(study, dataset or [], out, quick=quick, quiet=quiet)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What reproduce wrote.")],
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+) -> None:
+    """Make one page of results, with tables and plots, to be opened in a browser."""
+    from monro.cli.studies import report as run
+
+    run(folder, out)
+
+
 @app.command(name="compile")
 def compile_(
     all_: Annotated[

@@ -1,0 +1,88 @@
+"""monro reproduce and monro report: the papers redone, and a page of what came out."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.table import Table as RichTable
+
+from monro import studies
+from monro._jit import announce_compilation
+from monro.cli.common import COMPILING, check_output, say
+from monro.progress import patient_console
+from monro.report.content import Page, Section, Table
+from monro.report.page import write
+from monro.studies import runner
+from monro.studies.journal import Journal
+from monro.studies.study import Outcome, Study, chapter
+
+_LEAD = (
+    "Five papers on fitting linear models by stochastic approximation, redone by monro: what they "
+    "tabulate and plot, with the published figure beside ours. Every loss is exact, and every "
+    "method is measured by the same code."
+)
+
+
+def reproduce(name: str, sets: Sequence[str], out: Path, *, quick: bool, quiet: bool) -> None:
+    """Run a study, or all, and print what it found."""
+    names = studies.NAMES if name == "all" else (name,)
+    unknown = [each for each in names if each not in studies.NAMES]
+    if unknown:
+        raise ValueError(f"{unknown[0]}: there is no such study; all or {', '.join(studies.NAMES)}")
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"{out}: this is a file; give the name of a folder")
+    console = patient_console()
+    for each in names:
+        study = studies.get(each)
+        with announce_compilation(lambda: say(patient_console(stderr=True), COMPILING)):
+            outcomes = runner.run(study, out, quick=quick, sets=sets, show=not quiet)
+        _print_findings(study, outcomes)
+        path = runner.journal_path(out, study, quick=quick)
+        say(console, f"{path} has {len(outcomes)} results")
+    say(console, f"monro report {out} makes a page of them")
+
+
+def _print_findings(study: Study, outcomes: Sequence[Outcome]) -> None:
+    table = RichTable(title=f"{study.title}: {study.paper}", title_justify="left")
+    table.add_column("")
+    table.add_column("paper", justify="right")
+    table.add_column("here", justify="right")
+    for row in study.findings(outcomes):
+        table.add_row(*row)
+    patient_console().print(table, markup=False)
+
+
+def report(folder: Path, out: Path) -> None:
+    """Make a page of all results in a folder."""
+    if not folder.is_dir():
+        raise ValueError(f"{folder}: there is no such folder; monro reproduce makes it")
+    check_output(out)
+    page = make_page(folder)
+    if not page.chapters:
+        raise ValueError(f"{folder}: no results of a study are here; run monro reproduce first")
+    write(page, out)
+    say(patient_console(), f"{out}: {', '.join(part.title for part in page.chapters)}")
+
+
+def make_page(folder: Path) -> Page:
+    """Return the page of the results in a folder; those of a full run where there are some."""
+    chapters, rows = [], []
+    for name in studies.NAMES:
+        study = studies.get(name)
+        for quick in (False, True):
+            path = runner.journal_path(folder, study, quick=quick)
+            outcomes = Journal(path).of(study.trials(quick))
+            if outcomes:
+                chapters.append(chapter(study, outcomes, quick=quick))
+                mark = " (quick run)" if quick else ""
+                rows += [[f"{study.title}{mark}", *finding] for finding in study.findings(outcomes)]
+                break
+    table = Table("What the papers say, and what came out", ["study", "", "paper", "here"], rows)
+    summary = Section(
+        "Summary",
+        "A linear model scores each class by a weighted sum of features. The weights are found by "
+        "taking the examples one after the other and moving the weights a little at each: how far, "
+        "in which direction, and at what cost is what these papers are about. Below are the main "
+        "figures; each study has its tables and plots further down.",
+        [table],
+    )
+    return Page("Five papers redone", _LEAD, summary, chapters)

@@ -1,0 +1,106 @@
+"""Run the trials of a study that were not run yet."""
+
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from monro.progress import patient_console
+from monro.studies.journal import Journal, provenance
+from monro.studies.study import Outcome, Study, Tick, Trial
+
+
+def journal_path(folder: Path, study: Study, *, quick: bool) -> Path:
+    """Return the file of a study's results."""
+    return folder / f"{study.name}{'-quick' if quick else ''}.jsonl"
+
+
+def chosen(study: Study, *, quick: bool, sets: Collection[str] = ()) -> list[Trial]:
+    """Return a study's trials, or those on some data sets."""
+    for name in sets:
+        if name not in study.sets:
+            raise ValueError(
+                f"--dataset {name}: {study.name} has {', '.join(study.sets) or 'no data sets'}"
+            )
+    return [trial for trial in study.trials(quick) if not sets or trial.data in sets]
+
+
+def run(
+    study: Study,
+    folder: Path,
+    *,
+    quick: bool = False,
+    sets: Collection[str] = (),
+    show: bool = True,
+) -> list[Outcome]:
+    """Run what is missing; return all outcomes there are.
+
+    Parameters
+    ----------
+    study : Study
+    folder : Path
+        Where the results are kept: a run that was killed goes on.
+    quick : bool
+        Whether to run it small.
+    sets : collection of str
+        The data sets to run on; by default all.
+    show : bool
+        Whether to show progress.
+    """
+    journal = Journal(journal_path(folder, study, quick=quick))
+    trials = chosen(study, quick=quick, sets=sets)
+    missing = [trial for trial in trials if trial.key not in journal.outcomes]
+    with _progress(study.name, trials, len(trials) - len(missing), show) as begin:
+        for trial in missing:
+            tick = begin(trial)
+            start = time.perf_counter()
+            result = study.run(trial, tick)
+            seconds = time.perf_counter() - start
+            journal.add(Outcome(trial, result, provenance(trial, seconds)))
+            tick(1.0)
+    return journal.of(study.trials(quick))
+
+
+@contextmanager
+def _progress(name: str, trials: list[Trial], done: int, show: bool) -> Iterator[Any]:
+    """Yield what begins a trial and returns its tick: a bar on a terminal, lines elsewhere."""
+    if not show:
+        yield lambda trial: lambda share: None
+        return
+    console = patient_console(stderr=True)
+    if done:
+        console.print(f"{name}: {done} of {len(trials)} trials were run before", highlight=False)
+    if not console.is_terminal:
+        count = iter(range(done + 1, len(trials) + 1))
+
+        def begin_line(trial: Trial) -> Tick:
+            text = f"{name} {next(count)}/{len(trials)}: {trial}"
+            console.print(text, markup=False, highlight=False, soft_wrap=True)
+            return lambda share: None
+
+        yield begin_line
+        return
+
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    # The bar moves within a trial, too; trials are counted beside it.
+    with Bar(
+        TextColumn(name),
+        BarColumn(bar_width=20),
+        TextColumn("{task.fields[count]}"),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}", markup=False),
+        console=console,
+    ) as bar:
+        task = bar.add_task("", total=len(trials), completed=done, count=f"{done}/{len(trials)}")
+        at = iter(range(done, len(trials)))
+
+        def begin_bar(trial: Trial) -> Tick:
+            number = next(at)
+            bar.update(task, description=str(trial), count=f"{number + 1}/{len(trials)}")
+            return lambda share: bar.update(task, completed=number + share)
+
+        yield begin_bar
+        bar.update(task, description="done")

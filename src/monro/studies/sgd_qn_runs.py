@@ -1,0 +1,202 @@
+"""The runs of the study of SGD-QN: linear models with their gains, and sentences."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from monro import CRFTagger
+from monro._jit import kernel
+from monro.crf import train as crf
+from monro.data.conll import Sentences
+from monro.linear.sgdqn import GainState, curvature, spread
+from monro.linear.solvers import Problem, QuasiNewton, make_solver
+from monro.linear.state import Examples, look_ahead
+from monro.linear.train import objective
+from monro.losses import Log, Loss, derivative, value
+from monro.rows import Array, add_scaled, as_rows, dot
+from monro.studies import data
+from monro.studies.study import Tick, Trial
+from monro.studies.watch import swept
+
+NAMES = {"sgd": "SVMSGD2", "sgdqn-flawed": "SGD-QN, flawed", "sgdqn": "SGD-QN, corrected"}
+FIX = "SGD-QN, straightforward fix"
+LAM = {"covtype": 1e-4, "rcv1": 1e-5}
+TEMPLATE = "\n".join(  # of CRF++'s example for this task
+    [
+        *(f"U0{k}:%x[{k - 2},0]" for k in range(5)),
+        "U05:%x[-1,0]/%x[0,0]",
+        "U06:%x[0,0]/%x[1,0]",
+        *(f"U1{k}:%x[{k - 2},1]" for k in range(5)),
+        *(f"U1{k + 5}:%x[{k - 2},1]/%x[{k - 1},1]" for k in range(4)),
+        *(f"U2{k}:%x[{k - 2},1]/%x[{k - 1},1]/%x[{k},1]" for k in range(3)),
+        "B",
+    ]
+)
+
+
+# -------------------------------------------------------------------------- the straightforward fix
+
+
+@kernel
+def straightforward_epoch(
+    loss: Loss,
+    examples: Examples,
+    order: Array,
+    lam: float,
+    skip: float,
+    penalised: int,
+    t0: float,
+    state: GainState,
+) -> float:
+    """Flawed SGD-QN, but with a fresh example for the curvature (section 5.1): its gains jump."""
+    rows = examples.rows
+    w = state.w
+    v = state.v
+    B = state.gains
+    total = 0.0
+    for j in range(order.size):
+        look_ahead(examples, order, j, w)
+        i = order[j]
+        y = examples.y[i]
+        p = dot(rows, i, w)
+        total += value(loss, p, y)
+        slope = derivative(loss, p, y)
+        rate = 1.0 / (state.t[0] + t0)
+
+        if state.measure[0] != 0.0:
+            change = slope - derivative(loss, dot(rows, i, v), y)
+            spread(rows, i, state.x)
+            pull = 2.0 / (2.0 + state.measured[0])
+            for k in range(w.size):
+                r = max(curvature(lam, change, state.x[k], w[k] - v[k]), lam)
+                B[k] += pull * (1.0 / r - B[k])
+            state.measured[0] += 1.0
+            state.measure[0] = 0.0
+
+        state.countdown[0] -= 1.0
+        if state.countdown[0] <= 0.0:
+            state.countdown[0] = skip
+            state.measure[0] = 1.0
+            for k in range(w.size):
+                v[k] = w[k]
+            for k in range(penalised):
+                w[k] *= max(0.0, 1.0 - skip * lam * rate * B[k])
+        if slope != 0.0:
+            add_scaled(rows, i, -rate * slope, B, w)
+        state.t[0] += 1.0
+    return total
+
+
+class Straightforward(QuasiNewton):
+    """The flawed solver with that kernel."""
+
+    def __init__(self, problem: Problem, eta0: float):
+        super().__init__(problem, "sgdqn-flawed", eta0, None)
+
+    def sweep(self, order: Array, state: GainState, crowd: int = 1) -> float:
+        """Step on each example of `order`."""
+        width = self.problem.n_features
+        return straightforward_epoch(
+            self.problem.loss, self.examples, order, self.problem.lam, self.skip, width, self.t0,
+            state,
+        )  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------ linear models
+
+
+def every_tenth(d: int) -> Array:
+    """Return which of d features are made twelve times as large."""
+    tenth: Array = np.arange(1, d + 1) % 10 == 0
+    return tenth
+
+
+@cache
+def _dense(version: str, rows: int) -> data.Data:
+    """Return covtype as section 5.3 prepares Delta."""
+    full = data.covtype_unit()
+    some = data.first(full, rows) if rows else full
+    if version == "deconditioned":
+        scale = np.where(every_tenth(some.X.shape[1]), 12.0, 1.0)
+        some = some._replace(X=some.X * scale, test_X=some.test_X * scale)
+    return some
+
+
+def _curve(
+    rows: data.Data, lam: float, learner: str, rate: float, epochs: int, points: int, tick: Tick
+) -> dict[str, Any]:
+    """Return cost, test error and gains at evenly spaced points of each epoch."""
+    n, d = rows.X.shape
+    examples = Examples(as_rows(rows.X), rows.y.astype(np.float64), np.ones(n))
+    problem = Problem(Log(), examples, lam, False, d)
+    if learner == FIX:
+        solver: Any = Straightforward(problem, rate)
+    else:
+        (name,) = (name for name, title in NAMES.items() if title == learner)
+        solver = make_solver(problem, name, "bottou", rate)
+
+    def measure(state: Any) -> dict[str, Any]:
+        w, _ = solver.solution(state)
+        error = float(np.mean((rows.test_X @ w > 0) != (rows.test_y > 0)))
+        found = {"cost": objective(problem, w, 0.0), "error": error}
+        if learner != NAMES["sgd"]:
+            scale = 1.0 if learner == NAMES["sgdqn"] else 1.0 / (state.t[0] + solver.t0)
+            found["gains"] = (scale * state.gains).tolist()
+        return found
+
+    curve = swept(problem, solver, measure, tick, epochs=epochs, points=points)
+    if points == 1:  # only the last gains are looked at
+        curve["gains"] = curve.get("gains", [])[-1:]
+    return curve
+
+
+def run(trial: Trial, tick: Tick) -> dict[str, Any]:
+    """Follow one learner at one rate."""
+    have = trial.settings
+    if trial.part == "crf":
+        return _tagging(have["learner"], have["rate"], have["epochs"], have["sentences"], tick)
+    rows = _dense(have["version"], have["rows"]) if trial.data == "covtype" else data.rcv1()
+    lam = LAM[trial.data]
+    return _curve(rows, lam, have["learner"], have["rate"], have["epochs"], have["points"], tick)
+
+
+# ---------------------------------------------------------------------------------------- sentences
+
+
+@cache
+def _sentences(n: int) -> tuple[CRFTagger, Any, Any, Sentences]:
+    """Return a tagger that knows the features, both parts encoded, and the test sentences."""
+    train, test = data.conll2000()
+    if n:
+        train, test = (Sentences(each.tokens[:n], each.tags[:n]) for each in (train, test))
+    tagger = CRFTagger(template=TEMPLATE, cutoff=3, max_epochs=1, random_state=0)
+    tagger.fit(train.tokens, train.tags)
+    # One test sentence has a tag that no other has: there is no loss for it.
+    tags = {tag for sentence in train.tags for tag in sentence}
+    known = [k for k, sentence in enumerate(test.tags) if tags >= set(sentence)]
+    judged = [[part[k] for k in known] for part in test]
+    return tagger, tagger._problem(*train), tagger._problem(*judged), test
+
+
+def _tagging(learner: str, rate: float, epochs: int, n: int, tick: Tick) -> dict[str, Any]:
+    tagger, problem, judged, test = _sentences(n)
+    (name,) = (name for name, title in NAMES.items() if title == learner)
+    solver = crf.Solver(problem, name, rate)
+    solver.sweep(np.arange(4), solver.start(), False, None)  # compiles
+    found: dict[str, Any] = {
+        name: [] for name in ("epochs", "seconds", "objective", "test_loss", "fb1")
+    }
+    rng = np.random.default_rng(0)
+    with crf.Trainer(solver, solver.start(), shuffle=True, rng=rng, epochs=0) as trainer:
+        for epoch in range(epochs):
+            record = trainer.epoch()
+            weights = trainer.weights()
+            tagger._weights = weights
+            found["epochs"].append(epoch + 1)
+            found["seconds"].append(record["seconds"])
+            found["objective"].append(crf.objective(problem, weights))
+            found["test_loss"].append(crf.mean_loss(judged, weights))
+            found["fb1"].append(100.0 * tagger.score(test.tokens, test.tags))
+            tick((epoch + 1) / epochs)
+    return found

@@ -206,7 +206,7 @@ def reproduce(
         str,
         typer.Argument(
             metavar="STUDY",
-            help="unbiased-softmax, augment-reduce, sparse-averaging, implicit-sgd, sgd-qn; or all.",
+            help="unbiased-softmax, augment-reduce, sparse-averaging, implicit-sgd, sgd-qn, all.",
         ),
     ],
     dataset: Annotated[

@@ -1,10 +1,9 @@
-"""The data: real sets from $MONRO_DATA, and a generated one."""
+"""The data: that of the studies, more real sets from $MONRO_DATA, and a generated one."""
 
-import gzip
 import os
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,16 +11,35 @@ from sklearn.datasets import load_svmlight_files
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import normalize
 
-from monro.data.read import read
+from monro.studies.data import (
+    Data,
+    bibtex,
+    covtype,
+    delicious,
+    mnist,
+    next_word,
+    omniglot,
+    rcv1,
+    rcv1_topics,
+)
 
-
-class Data(NamedTuple):
-    """Training and test rows."""
-
-    X: Any
-    y: np.ndarray
-    test_X: Any  # noqa: N815
-    test_y: np.ndarray
+__all__ = [
+    "Data",
+    "a9a",
+    "bibtex",
+    "covtype",
+    "delicious",
+    "mnist",
+    "news20",
+    "news20_groups",
+    "next_word",
+    "omniglot",
+    "rcv1",
+    "rcv1_topics",
+    "w8a",
+    "zipf",
+    "zipf_rows",
+]
 
 
 def folder() -> Path:
@@ -44,11 +62,6 @@ def _split(X: Any, y: np.ndarray) -> Data:
 
 
 @cache
-def rcv1() -> Data:
-    return Data(*_svmlight("rcv1/rcv1_ccat_train.svm.gz", "rcv1/rcv1_ccat_test.svm.gz"))
-
-
-@cache
 def news20() -> Data:
     return Data(*_svmlight("20news/train.svm.gz", "20news/test.svm.gz"))
 
@@ -68,88 +81,6 @@ def a9a() -> Data:
 @cache
 def w8a() -> Data:
     return _split(*_svmlight("w8a/w8a.svm.gz"))
-
-
-@cache
-def covtype() -> Data:
-    """Class 2 against the rest; features standardised."""
-    with gzip.open(folder() / "covtype/covtype.csv.gz", "rt") as file:
-        table = np.loadtxt(file, delimiter=",", skiprows=1)
-    X = table[:, :-1]
-    X = (X - X.mean(axis=0)) / X.std(axis=0)
-    return _split(X, np.where(table[:, -1] == 2, 1.0, -1.0))
-
-
-# ------------------------------------------------------------------------------- many classes
-
-
-def _first_labels(train: str, test: str, *, scaled: bool = True) -> Data:
-    """Rows of unit length, or as they are; of several labels the lowest."""
-    X, y, test_X, test_y = (part for name in (train, test) for part in read(folder() / name)[:2])
-    return (
-        Data(normalize(X), y, normalize(test_X), test_y) if scaled else Data(X, y, test_X, test_y)
-    )
-
-
-def _images(name: str, *, scaled: bool) -> np.ndarray:
-    """Rows of unit length, or pixels from 0 to 1."""
-    data = gzip.decompress((folder() / name).read_bytes())
-    pixels = np.frombuffer(data, np.uint8, offset=16).reshape(-1, 784) / 255.0
-    return normalize(pixels) if scaled else pixels
-
-
-@cache
-def bibtex(*, scaled: bool = True) -> Data:
-    return _first_labels("bibtex/train.xc.txt.gz", "bibtex/test.xc.txt.gz", scaled=scaled)
-
-
-@cache
-def delicious() -> Data:
-    return _first_labels("delicious/train.xc.txt.gz", "delicious/test.xc.txt.gz")
-
-
-@cache
-def rcv1_topics() -> Data:
-    return _first_labels("rcv1/rcv1_topics_train.xc.txt.gz", "rcv1/rcv1_topics_test.xc.txt.gz")
-
-
-@cache
-def mnist(*, scaled: bool = True) -> Data:
-    parts: list[np.ndarray] = []
-    for part in ("train", "t10k"):
-        labels = gzip.decompress((folder() / f"mnist/{part}-labels-idx1-ubyte.gz").read_bytes())
-        parts += [
-            _images(f"mnist/{part}-images-idx3-ubyte.gz", scaled=scaled),
-            np.frombuffer(labels, np.uint8)[8:],
-        ]
-    return Data(*parts)
-
-
-@cache
-def omniglot(*, scaled: bool = True) -> Data:
-    parts: list[np.ndarray] = []
-    for part in ("train", "test"):
-        labels = gzip.decompress((folder() / f"omniglot/{part}-labels.txt.gz").read_bytes())
-        images = _images(f"omniglot/{part}-images-idx3-ubyte.gz", scaled=scaled)
-        parts += [images, np.array(labels.split(), np.int64)]
-    return Data(*parts)
-
-
-@cache
-def next_word(name: str = "wikitext2", words: int = 4096) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Return one-hot rows for the previous word, rare ones together, and the next word.
-
-    Lines end with a word of their own; words are numbered from frequent to rare.
-    """
-    text = gzip.decompress((folder() / name / "train.txt.gz").read_bytes()).decode()
-    _, ids, counts = np.unique(
-        np.array(text.replace("\n", " <eos> ").split()), return_inverse=True, return_counts=True
-    )
-    rank = np.argsort(np.argsort(-counts, kind="stable"))[ids]
-    previous = np.minimum(rank[:-1], words - 1).astype(np.int32)
-    n = previous.size
-    X = sp.csr_matrix((np.ones(n, np.float32), previous, np.arange(n + 1)), shape=(n, words))
-    return X, rank[1:]
 
 
 # ------------------------------------------------------------------------------------- generated

@@ -2,23 +2,25 @@
 
 import importlib
 import json
-import os
-import platform
 import re
 import statistics
 import time
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from monro import studies
+from monro.report.content import Table
+from monro.report.tables import markdown as report_table
+from monro.studies.journal import Journal, made_with, plain
+from monro.studies.runner import journal_path
 
 RESULTS = Path(__file__).parent / "results"
 _ROOT = Path(__file__).parent.parent
 README = _ROOT / "README.md"
 # Where tables of results stand.
-_TABLES = ("softmax.md", "untuned.md", "choice.md", "tagging.md")
+_TABLES = ("softmax.md", "untuned.md", "choice.md", "tagging.md", "results.md")
+STUDIES = _ROOT / "docs" / "results"  # what `monro reproduce` found, in full
 DOCUMENTS = [README, *(_ROOT / "docs" / name for name in _TABLES)]
 
 
@@ -35,35 +37,12 @@ def median_seconds(runs: dict[str, Callable[[], Any]], repeats: int) -> dict[str
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 
-def machine() -> dict[str, Any]:
-    model = platform.processor()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        found = re.search(r"model name\s*:\s*(.+)", cpuinfo.read_text())
-        model = found[1] if found else model
-    packages = ("numpy", "scipy", "numba", "scikit-learn")
-    return {
-        "processor": model,
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        **{name: version(name) for name in packages},
-    }
-
-
 def save(name: str, result: dict[str, Any], *, quick: bool) -> Path:
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}{'-quick' if quick else ''}.json"
-    document = {"benchmark": name, "machine": machine(), **result}
-    path.write_text(json.dumps(document, indent=1, default=_plain) + "\n")
+    document = {"benchmark": name, "machine": made_with(), **result}
+    path.write_text(json.dumps(plain(document), indent=1) + "\n")
     return path
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    raise TypeError(type(value))
 
 
 def load(name: str) -> dict[str, Any]:
@@ -73,8 +52,7 @@ def load(name: str) -> dict[str, Any]:
 
 def markdown(header: list[str], rows: list[list[str]]) -> str:
     """Return a Markdown table, the first column to the left, the others to the right."""
-    rule = ["---"] + ["---:"] * (len(header) - 1)
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in [header, rule, *rows])
+    return report_table(Table("", header, rows))
 
 
 def tables(name: str, result: dict[str, Any]) -> str:
@@ -82,14 +60,41 @@ def tables(name: str, result: dict[str, Any]) -> str:
     return text
 
 
-_BLOCK = re.compile(r"(<!-- benchmark: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+def study(name: str) -> str:
+    """Return all tables of a study, or of all what they found."""
+    if name == "findings":
+        return _findings()
+    found = studies.get(name)
+    outcomes = Journal(journal_path(STUDIES, found, quick=False)).of(found.trials(False))
+    parts = []
+    for section in found.sections(outcomes):
+        tables = [item for item in section.items if isinstance(item, Table)]
+        if tables:
+            parts.append(f"### {section.title}")
+        parts += [f"{table.title}:\n\n{report_table(table)}" for table in tables]
+    return "\n\n".join(parts)
+
+
+def _findings() -> str:
+    rows = []
+    for name in studies.NAMES:
+        found = studies.get(name)
+        outcomes = Journal(journal_path(STUDIES, found, quick=False)).of(found.trials(False))
+        rows += [[name, *row] for row in found.findings(outcomes)]
+    return markdown(["study", "", "paper", "here"], rows)
+
+
+_BLOCK = re.compile(r"(<!-- (benchmark|study): ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def rendered(document: Path) -> str:
-    """Return a document with every benchmark's table made anew from its results."""
+    """Return a document with every benchmark's and study's tables made anew from the results."""
+
+    def made(kind: str, name: str) -> str:
+        return study(name) if kind == "study" else tables(name, load(name))
+
     return _BLOCK.sub(
-        lambda match: f"{match[1]}{tables(match[2], load(match[2]))}\n{match[3]}",
-        document.read_text(),
+        lambda match: f"{match[1]}{made(match[2], match[3])}\n{match[4]}", document.read_text()
     )
 
 

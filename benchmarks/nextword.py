@@ -20,6 +20,7 @@ from monro.softmax.layout import LANES, n_blocks
 from monro.softmax.mixture import make_mixture
 from monro.softmax.neighbours import make_neighbours
 from monro.softmax.samplers import FrequencyBlocks, Sampler, UniformBlocks, block_frequencies
+from monro.studies.nextword import bounds, log_loss
 
 EPOCHS = 8
 ABLATION: dict[str, dict[str, Any]] = {
@@ -38,33 +39,6 @@ ABLATION: dict[str, dict[str, Any]] = {
 RATES = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0]
 BLOCKS = 5  # a step, to compare samplers
 DRAWS = 300  # of each row, for the variance
-
-
-def bounds(X: sp.csr_matrix, y: np.ndarray) -> tuple[float, float]:
-    """Return the log-loss of the words' frequencies, and that of the best model."""
-    n, words = X.shape
-    share = np.bincount(y) / n
-    share = share[share > 0]
-    pairs, together = np.unique(X.indices.astype(np.int64) * (y.max() + 1) + y, return_counts=True)
-    alone = np.bincount(X.indices, minlength=words)
-    best = -(together * np.log(together / alone[pairs // (y.max() + 1)])).sum() / n
-    return float(-(share * np.log(share)).sum()), float(best)
-
-
-def log_loss(weights: Weights, X: sp.csr_matrix, codes: np.ndarray) -> float:
-    """Return the exact mean over all rows, from one row of each kind."""
-    words = X.shape[1]
-    order = np.argsort(X.indices, kind="stable")
-    first = np.searchsorted(X.indices[order], np.arange(words + 1))
-    kinds = sp.identity(words, np.float32, format="csr")
-    total = 0.0
-    for start in range(0, words, 256):
-        S = scores(weights, kinds[start : start + 256])
-        normaliser = log_normaliser(S)
-        for k in range(S.shape[0]):
-            own = codes[order[first[start + k] : first[start + k + 1]]]
-            total += own.size * normaliser[k] - S[k, own].sum()
-    return float(total / codes.size)
 
 
 def fit(

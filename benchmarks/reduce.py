@@ -1,184 +1,18 @@
-"""Paper 001 redone: its synthetic classes, its Tables 2 and 3, and choices of known coefficients.
+"""Augment and reduce: choices of known coefficients, and what drawing classes by frequency brings.
 
-Settings and steps are the paper's, for one-vs-each, too; "as printed" has also its local steps for
-probit and logistic, which hardly move. Likelihoods are exact, by quadrature where they have to be.
-All on one thread.
+Likelihoods are exact, by quadrature where they have to be. All on one thread.
 """
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, NamedTuple
-from unittest import mock
+from typing import Any
 
 import numpy as np
 
-from benchmarks import datasets, harness
+from benchmarks import datasets
 from benchmarks.harness import markdown
 from monro import ChoiceModel, SoftmaxClassifier
-from monro._jit import lanes_leaf
-from monro._math import fast_exp, fast_log
-from monro.links import ENTROPY, LINKS
-from monro.softmax import variational
 from monro.softmax.evaluate import own_log_probability
-from monro.softmax.reduce import PlainModel, make_model
 from monro.softmax.samplers import FrequencyClasses, StratifiedClasses
-
-PAPER_EPOCH = {  # seconds: OVE, softmax, probit, logistic
-    "synthetic": (11.3, 11.8, None, None),
-    "MNIST": (0.336, 0.337, 0.431, 0.511),
-    "Bibtex": (0.181, 0.188, 0.244, 0.246),
-    "Omniglot": (4.47, 4.65, 5.63, 5.57),
-}
-PAPER = {  # test log-likelihood, accuracy
-    "MNIST": ((-0.276, 0.919), (-0.271, 0.924), (-0.302, 0.918), (-0.287, 0.917)),
-    "Bibtex": ((-3.300, 0.352), (-3.036, 0.361), (-4.184, 0.346), (-3.151, 0.353)),
-    "Omniglot": ((-5.667, 0.179), (-5.171, 0.201), (-7.350, 0.178), (-5.395, 0.184)),
-}
-SETTINGS = {  # |B|, |S|, iterations
-    "MNIST": (500, 1, 35_000),
-    "Bibtex": (488, 20, 5_000),
-    "Omniglot": (541, 50, 45_000),
-}
-METHODS = ("OVE", "softmax", "probit", "logistic")
-PRINTED = ", as printed"  # Algorithm 2 with the paper's local steps
-
-
-# ------------------------------------------------------------------- one-vs-each at the same steps
-
-
-_BOUND_EVERY = 64  # examples: a logarithm costs as much as the step, and no step needs the bound
-
-
-@lanes_leaf
-def _sigmoids(z: np.ndarray, log_c: np.ndarray) -> None:
-    """Replace z by ``c σ(z)``, 0 for a class left out."""
-    one = z.dtype.type(1.0)
-    for d in range(z.size):
-        there = one if z[d] > -1e29 else one - one
-        z[d] = there * fast_exp(log_c[d]) / (one + fast_exp(-z[d]))
-
-
-@lanes_leaf
-def _each(z: np.ndarray, log_c: np.ndarray) -> Any:
-    """Return ``Σ c log σ(-z)``."""
-    one = z.dtype.type(1.0)
-    bound = z.dtype.type(0.0)
-    for d in range(z.size):
-        there = one if z[d] > -1e29 else one - one
-        softplus = max(z[d], one - one) + fast_log(one + fast_exp(-abs(z[d])))
-        bound -= there * fast_exp(log_c[d]) * softplus
-    return bound
-
-
-class OneVsEach(NamedTuple):
-    """Eq. 10: ``Σ c_k log σ(s_y - s_k)``, no local variable."""
-
-    def begin(self) -> tuple[float, float]:
-        return 1.0, 1.0
-
-    def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        return np.zeros((n, 2))
-
-    def respond(self, z, log_c, memory, i, a, first, second):  # type: ignore[no-untyped-def]
-        bound = _BOUND_EVERY * _each(z, log_c) if i % _BOUND_EVERY == 0 else 0.0
-        _sigmoids(z, log_c)
-        return bound
-
-
-@contextmanager
-def _bound(method: str) -> Iterator[str]:
-    """Yield the link to ask for; inside, the method's own local steps are taken."""
-    link, *printed = method.split(", ")
-    if method == "OVE":
-        model: Any = OneVsEach()
-    else:
-        model = PlainModel(LINKS[link], ENTROPY[link]) if printed else make_model(link)
-    with mock.patch.object(variational, "make_model", return_value=model):
-        yield "softmax" if method == "OVE" else link
-
-
-def _fit(method: str, X: Any, y: np.ndarray, **settings: Any) -> tuple[Any, float]:
-    """Return a model and its seconds per epoch, their median."""
-    with _bound(method) as link:
-        model = SoftmaxClassifier(solver="augment-reduce", link=link, random_state=0, **settings)
-        model.fit(X, y)
-    ends = [0.0] + [record["seconds"] for record in model.history_]
-    return model, float(np.median(np.diff(ends)))
-
-
-# ------------------------------------------------------------------------- section 4.1: no features
-
-
-def synthetic(quick: bool) -> list[dict[str, Any]]:
-    rng = np.random.default_rng(0)
-    K, N, iterations = (500, 20_000, 200) if quick else (10_000, 300_000, 500_000)
-    p = rng.random(K) ** 2
-    p /= p.sum()
-    _, y = np.unique(rng.choice(K, N, p=p), return_inverse=True)
-    frequency = np.bincount(y) / N
-    X = np.empty((N, 0))
-    found = []
-    for method in ("OVE", "softmax"):
-        model, seconds = _fit(
-            method, X, y, max_epochs=max(1, iterations * 500 // N), examples_per_step=500,
-            classes_per_step=100,
-        )  # fmt: skip
-        S = model.intercept_.astype(np.float64)
-        P = model.predict_proba(X[:1])[0]
-        each = np.array([-np.logaddexp(0.0, S - S[k]).sum() + np.log(2.0) for k in range(S.size)])
-        found.append(
-            {
-                "method": method,
-                "classes": int(S.size),
-                "bound": float(-N * np.mean([r["loss"] for r in model.history_[-10:]])),
-                "one_vs_each": float(N * frequency @ each),
-                "log_likelihood": float(N * frequency @ np.log(P)),
-                "maximum": float(N * frequency @ np.log(frequency)),
-                "mean_error": float(abs(P - frequency).mean()),
-                "seconds_per_epoch": seconds,
-            }
-        )
-    return found
-
-
-# ----------------------------------------------------------------------------------- Tables 2 and 3
-
-
-def _raw(name: str) -> datasets.Data:
-    """Return the rows as the paper has them: pixels from 0 to 1, features as they are."""
-    return {"MNIST": datasets.mnist, "Bibtex": datasets.bibtex, "Omniglot": datasets.omniglot}[
-        name
-    ](scaled=False)
-
-
-def predictive(name: str, data: datasets.Data, quick: bool) -> list[dict[str, Any]]:
-    """Return test log-likelihood, accuracy and time per epoch of each method on one set."""
-    examples, classes, iterations = SETTINGS[name]
-    epochs = 2 if quick else max(1, round(iterations * examples / data.y.size))
-    known = np.isin(data.test_y, np.unique(data.y))
-    test_X, test_y = data.test_X[known], data.test_y[known]
-    found = []
-    # On Omniglot each would take another quarter of an hour.
-    printed = () if name == "Omniglot" else ("probit" + PRINTED, "logistic" + PRINTED)
-    for method in (*METHODS, *printed):
-        begin = time.perf_counter()
-        model, seconds = _fit(
-            method, data.X, data.y, max_epochs=epochs, examples_per_step=examples,
-            classes_per_step=classes,
-        )  # fmt: skip
-        row = {"set": name, "method": method, "epochs": epochs, "seconds_per_epoch": seconds}
-        row["seconds"] = time.perf_counter() - begin
-        row["log_likelihood"] = -model.log_loss(test_X, test_y)
-        if method not in ("OVE", "softmax"):
-            row["importance_sampled"] = -model.log_loss(test_X, test_y, draws=1000)
-        row["accuracy"] = float(model.score(test_X, test_y))
-        row["left_out"] = int((~known).sum())
-        found.append(row)
-    return found
-
-
-# ------------------------------------------------------------------- utilities that somebody drew
 
 
 def known_coefficients(quick: bool) -> list[dict[str, Any]]:
@@ -318,64 +152,12 @@ def run(*, quick: bool) -> dict[str, Any]:
     result["simulated"] = known_coefficients(quick)
     if not quick:
         result["conditional_logit"] = conditional_logit()
-    result["synthetic"] = synthetic(quick)
-    result["predictive"] = []
-    for name in ("Bibtex",) if quick else SETTINGS:
-        result["predictive"] += predictive(name, _raw(name), quick)
-        harness.save("reduce", result, quick=quick)
     return result
 
 
 def table(result: dict[str, Any]) -> str:
-    tables = {
-        "synthetic": _synthetic_table,
-        "predictive": _predictive_table,
-        "simulated": _simulated_table,
-        "variance": _variance_table,
-    }
+    tables = {"simulated": _simulated_table, "variance": _variance_table}
     return "\n\n".join(make(result[name]) for name, make in tables.items() if name in result)
-
-
-def _synthetic_table(rows: list[dict[str, Any]]) -> str:
-    cells = []
-    for row in rows:
-        paper = PAPER_EPOCH["synthetic"][METHODS.index(row["method"])]
-        assert paper is not None
-        cells.append(
-            [
-                row["method"],
-                f"{row['bound']:,.0f}",
-                f"{row['log_likelihood']:,.0f}",
-                f"{row['maximum']:,.0f}",
-                f"{row['mean_error']:.1e}",
-                f"{row['seconds_per_epoch']:.2f}",
-                f"{paper:.1f}",
-                f"{paper / row['seconds_per_epoch']:.0f}×",
-            ]
-        )
-    header = ["no features", "bound", "log-likelihood", "its maximum", "error of p"]
-    return markdown([*header, "s an epoch", "paper's", "ratio"], cells)
-
-
-def _predictive_table(rows: list[dict[str, Any]]) -> str:
-    cells = []
-    for row in rows:
-        at = METHODS.index(row["method"].removesuffix(PRINTED))
-        likelihood, accuracy = PAPER[row["set"]][at]
-        seconds = PAPER_EPOCH[row["set"]][at]
-        cells.append(
-            [
-                f"{row['set']}, {row['method']}",
-                f"{row['log_likelihood']:.3f}",
-                f"{likelihood:.3f}",
-                f"{row['accuracy']:.3f}",
-                f"{accuracy:.3f}",
-                f"{row['seconds_per_epoch']:.3f}",
-                f"{seconds:.3f}",
-            ]
-        )
-    header = ["test rows", "log-likelihood", "paper's", "accuracy", "paper's"]
-    return markdown([*header, "s an epoch", "paper's"], cells)
 
 
 def _simulated_table(rows: list[dict[str, Any]]) -> str:

@@ -1,4 +1,4 @@
-"""CoNLL-2000 chunking with CRF++'s template: CRFTagger beside CRFsuite, and Figure 8 of paper 004.
+"""CoNLL-2000 chunking with CRF++'s template: CRFTagger beside CRFsuite.
 
 c = 1, features that occur at least three times: CRFsuite gets the very same ones, ready made, and
 only its `train` is timed, where all of monro's `fit` is, from words and parts of speech on. Its
@@ -14,34 +14,22 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import datasets, harness
 from benchmarks.harness import markdown
 from monro import CRFTagger
 from monro.crf.conlleval import evaluate
 from monro.crf.corpus import make_map
 from monro.crf.features import columns_of
 from monro.crf.template import parse
-from monro.crf.train import Solver, Trainer
-from monro.data.conll import Sentences, read_conll
+from monro.data.conll import Sentences
+from monro.studies import data
+from monro.studies.sgd_qn_runs import TEMPLATE
 
-TEMPLATE = "\n".join(
-    [
-        *(f"U0{k}:%x[{k - 2},0]" for k in range(5)),
-        "U05:%x[-1,0]/%x[0,0]",
-        "U06:%x[0,0]/%x[1,0]",
-        *(f"U1{k}:%x[{k - 2},1]" for k in range(5)),
-        *(f"U1{k + 5}:%x[{k - 2},1]/%x[{k - 1},1]" for k in range(4)),
-        *(f"U2{k}:%x[{k - 2},1]/%x[{k - 1},1]/%x[{k},1]" for k in range(3)),
-        "B",
-    ]
-)
 FITS = [("asgd", 10), ("sgd", 10), ("sgd", 50), ("sgdqn", 10), ("sgdqn", 25)]
 PEERS = {  # algorithm, its parameters, iterations to look at
     "ap": ({}, [20]),
     "l2sgd": ({"c2": 0.5}, [10, 30, 100]),
     "lbfgs": ({"c1": 0.0, "c2": 0.5}, [30, 60, 120]),
 }
-FIGURE = {"sgd": "SVMSGD2", "sgdqn-flawed": "SGD-QN, flawed", "sgdqn": "SGD-QN, corrected"}
 
 
 def _tagger(**settings: Any) -> CRFTagger:
@@ -164,38 +152,8 @@ def _tagging(
     return {name: statistics.median(values[1:]) for name, values in found.items()}
 
 
-def figure_8(train: Sentences, test: Sentences, quick: bool) -> list[dict[str, Any]]:
-    """Return objective, test loss and test FB1 after each epoch, at the automatic rates.
-
-    One test sentence has a tag that no other has: there is no loss for it.
-    """
-    found = []
-    tags = {tag for sentence in train.tags for tag in sentence}
-    known = [k for k, sentence in enumerate(test.tags) if tags >= set(sentence)]
-    judged = [[part[k] for k in known] for part in test]
-    for solver, title in FIGURE.items():
-        tagger = _tagger(solver=solver, max_epochs=1).fit(train.tokens, train.tags)
-        problem = tagger._problem(train.tokens, train.tags)
-        curve: dict[str, Any] = {"learner": title, "rate": tagger.learning_rate_}
-        curve |= {"objective": [], "test_loss": [], "fb1": [], "seconds": []}
-        work = Solver(problem, solver, tagger.learning_rate_)
-        rng = np.random.default_rng(0)
-        with Trainer(work, work.start(), shuffle=True, rng=rng, epochs=0) as trainer:
-            for _ in range(2 if quick else 50):
-                record = trainer.epoch()
-                tagger._weights = trainer.weights()
-                curve["seconds"].append(record["seconds"])
-                curve["objective"].append(tagger.objective(train.tokens, train.tags))
-                curve["test_loss"].append(tagger.log_loss(*judged))
-                curve["fb1"].append(100.0 * tagger.score(test.tokens, test.tags))
-        found.append(curve)
-        print(title, curve["objective"][-1], flush=True)
-    return found
-
-
 def run(*, quick: bool) -> dict[str, Any]:
-    folder = datasets.folder() / "conll2000"
-    train, test = (read_conll(folder / f"{part}.txt.gz") for part in ("train", "test"))
+    train, test = data.conll2000()
     if quick:
         train, test = (Sentences(*(part[:300] for part in each)) for each in (train, test))
     _tagger(max_epochs=1).fit(train.tokens[:50], train.tags[:50]).score(test.tokens, test.tags)
@@ -205,18 +163,15 @@ def run(*, quick: bool) -> dict[str, Any]:
     known = _tagger(max_epochs=1).fit(train.tokens, train.tags)
     features = _texts(known, train.tokens), _texts(known, test.tokens)
     result["peers"] = _peers(train, test, features, quick)
-    harness.save("tagging", result | {"tokens_per_second": {}, "figure_8": []}, quick=quick)
     result["tokens_per_second"] = _tagging(test, train, features, repeats)
     if result["peers"]:
         fastest = min(row["tagging_seconds"] for row in result["peers"])
         result["tokens_per_second"]["crfsuite"] = sum(map(len, test.tokens)) / fastest
-    result["figure_8"] = figure_8(train, test, quick)
     return result
 
 
 def table(result: dict[str, Any]) -> str:
-    parts = [_fit_table(result), _speed_table(result["tokens_per_second"])]
-    return "\n\n".join([*parts, _curve_table(result["figure_8"])])
+    return f"{_fit_table(result)}\n\n{_speed_table(result['tokens_per_second'])}"
 
 
 def _reach(result: dict[str, Any], fb1: float) -> float | None:
@@ -253,20 +208,3 @@ def _speed_table(speed: dict[str, float]) -> str:
     }
     cells = [[text, f"{speed[name]:,.0f}"] for name, text in names.items() if name in speed]
     return markdown(["one core", "tokens a second"], cells)
-
-
-def _curve_table(curves: list[dict[str, Any]]) -> str:
-    shown = [k for k in (1, 2, 5, 10, 15, 20, 25, 30, 40, 50) if k <= len(curves[0]["objective"])]
-    rows = [
-        [
-            f"{curve['learner']}, {what}",
-            *(f"{curve[key][k - 1]:.{digits}f}" for k in shown),
-        ]
-        for key, what, digits in (
-            ("objective", "train objective", 3),
-            ("test_loss", "test loss", 3),
-            ("fb1", "test FB1", 2),
-        )
-        for curve in curves
-    ]
-    return markdown(["after epochs", *map(str, shown)], rows)

@@ -77,11 +77,12 @@ def demo(
     keep: Annotated[
         Path | None, typer.Option(help="A folder to leave train.svm and test.svm in.")
     ] = None,
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("monro-demo.html"),
 ) -> None:
-    """Train and evaluate on real data that needs no download."""
+    """Do three jobs on real data that needs no download, and write a page about them."""
     from monro.cli.demo import run
 
-    run(seed, jobs, keep)
+    run(seed, jobs, keep, out)
 
 
 @app.command()

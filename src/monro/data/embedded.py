@@ -1,11 +1,13 @@
 """Real data that lies wherever Python and scikit-learn run: no download.
 
-`capitals` restores capital letters: Python's own reference (`pydoc_data.topics`) is some 64,000
-words of English. Each word is a row, told by itself, its neighbours, its ending and what stands
-before it, all in lower case; the question is whether it was written with a capital.
+Python's own reference (`pydoc_data.topics`) is some 64,000 words of English. `capitals` asks of
+each word whether it was written with a capital: a row tells the word, its neighbours, its ending
+and what stands before it, all in lower case. `cased_sentences` asks the same of whole sentences, as
+tags. `next_words` asks which of some 3,000 words comes next.
 """
 
 import re
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -71,3 +73,67 @@ def capitals() -> tuple[Any, Array, list[str]]:
     )
     X.sort_indices()
     return X, y, list(numbers)
+
+
+def cased_sentences() -> tuple[list[list[tuple[str, str]]], list[list[str]]]:
+    """Return sentences in lower case, and how each word was written.
+
+    A token is the word and its last three letters; a tag is ``lower``, ``Capital``, ``UPPER`` or,
+    for a mark, ``-``.
+
+    Examples
+    --------
+    >>> sentences, tags = cased_sentences()
+    >>> sentences[0][:3], tags[0][:3]
+    ([('the', 'the'), ('"', '"'), ('assert', 'ert')], ['Capital', '-', 'lower'])
+    """
+    sentences: list[list[tuple[str, str]]] = [[]]
+    tags: list[list[str]] = [[]]
+    for token in _prose():
+        word = token.lower()
+        sentences[-1].append((word, word[-3:]))
+        tags[-1].append(_case(token))
+        if token in ".!?":
+            sentences.append([])
+            tags.append([])
+    kept = [k for k, sentence in enumerate(sentences) if len(sentence) > 2]
+    return [sentences[k] for k in kept], [tags[k] for k in kept]
+
+
+def next_words(context: int = 3) -> tuple[Any, Array, list[str]]:
+    """Return X (the words before, one-hot), y (the number of the next word) and the words.
+
+    Feature ``k·V + j`` says that word j stands k + 1 places before, of V words.
+
+    Examples
+    --------
+    >>> X, y, words = next_words()
+    >>> X.shape[1] == 3 * len(words), words[y[0]]
+    (True, 'assert')
+    """
+    words, ids = np.unique([token.lower() for token in _prose()], return_inverse=True)
+    n = ids.size - context
+    before = [ids[context - 1 - k : context - 1 - k + n] + k * words.size for k in range(context)]
+    X = sp.csr_matrix(
+        (
+            np.full(n * context, context**-0.5),
+            np.stack(before, axis=1).ravel().astype(np.int32),
+            np.arange(0, n * context + 1, context, dtype=np.int32),
+        ),
+        shape=(n, context * words.size),
+    )
+    return X, ids[context:], words.tolist()
+
+
+def _prose() -> list[str]:
+    """Return the tokens without rulers: of marks that repeat, one is kept."""
+    text = tokens()
+    return [b for a, b in pairwise(["", *text]) if a != b or b.isalpha()]
+
+
+def _case(token: str) -> str:
+    if not token.isalpha():
+        return "-"
+    if token.islower():
+        return "lower"
+    return "UPPER" if token.isupper() and len(token) > 1 else "Capital"

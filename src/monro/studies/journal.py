@@ -96,8 +96,8 @@ def plain(value: Any) -> Any:
     return value
 
 
-def provenance(trial: Trial, seconds: float) -> dict[str, Any]:
-    """Return what a result was made with: versions, machine, data and time."""
+def made_with() -> dict[str, Any]:
+    """Return versions and machine."""
     return {
         "monro": monro.__version__,
         "sources": STAMP[:12],
@@ -105,6 +105,12 @@ def provenance(trial: Trial, seconds: float) -> dict[str, Any]:
         **{name: version(name) for name in _PACKAGES},
         "processor": _processor(),
         "cores": os.cpu_count(),
+    }
+
+
+def provenance(trial: Trial, seconds: float) -> dict[str, Any]:
+    """Return what a result was made with: versions, machine, data and time."""
+    return made_with() | {
         "seed": trial.settings.get("seed", 0),
         "data": _checksums(trial.data),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -1,7 +1,6 @@
 """monro demo: three jobs on data that needs no download, and a page about them."""
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ from monro.report.content import Chapter, Curve, Page, Plot, Section, Table
 from monro.report.page import write
 from monro.rows import Array
 from monro.softmax.classifier import SoftmaxClassifier
+from monro.studies.journal import made_with
 
 _PROMPTS = ("the value of", "is not a", "raised when the", "as well as", "in the same")
 _TEMPLATE = """\
@@ -36,7 +36,7 @@ class Done(NamedTuple):
     """A job: what is printed of it, what the page shows, and its row in the summary."""
 
     lines: list[str]
-    sections: list[Section]
+    section: Section
     row: list[str]
 
 
@@ -107,7 +107,7 @@ def next_word(seed: int, jobs: int) -> Done:
     ]
     row = ["next word", "SoftmaxClassifier", f"{len(words):,}", "log-loss, nats a word"]
     row += [f"{losses[-1]:.3f}", f"{unigram:.3f} (frequencies)"]
-    return Done(lines, [Section("The next word", text, [table, plot])], row)
+    return Done(lines, Section("The next word", text, [table, plot]), row)
 
 
 # ------------------------------------------------------------------------------------------- digits
@@ -153,7 +153,7 @@ def digits(seed: int, jobs: int) -> Done:
     )
     lines = [f"digits: test error {error:.2%} (chance {commonest:.2%}), {seconds:.1f} s"]
     row = ["digits", "LinearClassifier", "10", "test error", f"{error:.2%}", f"{commonest:.2%}"]
-    return Done(lines, [Section("Ten digits", text, [table, plot])], row)
+    return Done(lines, Section("Ten digits", text, [table, plot]), row)
 
 
 # ----------------------------------------------------------------------------------------- capitals
@@ -211,17 +211,10 @@ def capital_letters(seed: int, jobs: int) -> Done:
         *(f"    {restored}" for _, restored, _ in examples[:3]),
     ]
     row = ["capitals", "CRFTagger", "4", "words wrong", f"{error:.2%}", f"{lower:.2%}"]
-    return Done(lines, [Section("Capitals", text, [table])], row)
+    return Done(lines, Section("Capitals", text, [table]), row)
 
 
 # -------------------------------------------------------------------------------------- the command
-
-
-_JOBS: dict[str, Callable[[int, int], Done]] = {
-    "next-word": next_word,
-    "digits": digits,
-    "capitals": capital_letters,
-}
 
 
 def _keep(folder: Path, X: Any, y: Array, seed: int) -> None:
@@ -239,15 +232,14 @@ def run(seed: int, jobs: int, keep: Path | None, out: Path) -> None:
     check_output(out)
     console = patient_console()
     begin = time.perf_counter()
-    chapters, rows = [], []
-    for name, job in _JOBS.items():
+    sections, rows = [], []
+    for job in (next_word, digits, capital_letters):
         with announce_compilation(lambda: say(patient_console(stderr=True), COMPILING)):
             done = job(seed, jobs)
         for line in done.lines:
             say(console, line)
         rows.append(done.row)
-        (section,) = done.sections
-        chapters.append(Chapter(name, section.title, "", [section], {}))
+        sections.append(done.section)
     columns = ["job", "estimator", "classes", "measure", "here", "knowing nothing"]
     summary = Section(
         "In short",
@@ -255,7 +247,9 @@ def run(seed: int, jobs: int, keep: Path | None, out: Path) -> None:
         "Nothing was downloaded, and no learning rate was chosen by hand.",
         [Table("Three jobs", columns, rows)],
     )
-    write(Page("monro at work", "", summary, chapters), out)
+    origin = {name: str(value) for name, value in made_with().items()}
+    chapter = Chapter("jobs", "One by one", "", sections, origin)
+    write(Page("monro at work", "", summary, [chapter]), out)
     say(console, f"{out}: the same to look at ({time.perf_counter() - begin:.0f} s in all)")
     if keep is not None:
         X, y, _ = capitals()

@@ -22,8 +22,9 @@ from numba.extending import intrinsic, overload
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Kernels borrow their arrays and allocate nothing, so they need no reference counting (`_nrt`). The
-# atomic counts around every call of a leaf cost a third of an epoch on short rows.
-_COMMON = {"error_model": "numpy", "_nrt": False}
+# atomic counts around every call of a leaf cost a third of an epoch on short rows. Nor do they need
+# an entry for C (`no_cfunc_wrapper`): making one for each leaf is a tenth of the compilation.
+_COMMON = {"error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
 # `contract` allows fused multiply-add. `reassoc` is left out on purpose: with it LLVM turns the dot
 # product with a sparse row into gather instructions, which are half as fast as scalar loads.
 _EXACT = _COMMON | {"fastmath": {"contract", "nsz", "arcp"}}

@@ -1,13 +1,10 @@
-"""The laws of noise against SciPy's, far out in both tails; choice probabilities against quad."""
-
-from itertools import pairwise
+"""The laws of noise against SciPy's, far out in both tails; choice probabilities against sums."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
-from scipy.integrate import quad
 
 from monro._jit import kernel
 from monro.integrals import MOST_POINTS, log_probabilities, log_probability
@@ -84,23 +81,21 @@ def probabilities(link, s):
     return out
 
 
-def by_quad(link, s, k):
-    """Return log p_k, by adaptive integration around the peak on a grid."""
+def by_trapezoids(link, s):
+    """Return all log p_k, by the trapezoidal rule.
+
+    On smooth functions that vanish at both ends its error falls exponentially with the number of
+    points: adaptive integration agrees to twelve digits, and takes a thousand times as long.
+    """
     pdf, _, cdf, _ = LAWS[link]
-
-    def log_integrand(t):
-        t = np.asarray(t)[..., None]
-        return pdf(t[..., 0] - s[k]) + np.delete(cdf(t - s), k, axis=-1).sum(axis=-1)
-
-    grid = np.linspace(s.min() - 30.0, s.max() + 60.0, 20_001)
-    values = log_integrand(grid)
-    top, peak = values.max(), grid[values.argmax()]
-    pieces = [peak + d for d in (-40.0, -5.0, -1.0, 0.0, 1.0, 5.0, 60.0)]
-    total = sum(
-        quad(lambda t: np.exp(log_integrand(t) - top), a, b, epsabs=1e-14, epsrel=1e-12)[0]
-        for a, b in pairwise(pieces)
-    )
-    return top + np.log(total)
+    t, width = np.linspace(s.min() - 30.0, s.max() + 60.0, 4001, retstep=True)
+    apart = t[:, None] - s
+    below = cdf(apart)
+    return [
+        special.logsumexp(pdf(apart[:, k]) + np.delete(below, k, axis=1).sum(axis=1))
+        + np.log(width)
+        for k in range(s.size)
+    ]
 
 
 @pytest.mark.parametrize("link", LAWS)
@@ -112,8 +107,8 @@ def by_quad(link, s, k):
 def test_probabilities_are_the_integral(link, scores, shift):
     s = np.array(scores) + shift
     found = probabilities(link, s)
+    assert found == pytest.approx(by_trapezoids(link, s - shift), abs=1e-6)
     for k in range(s.size):
-        assert found[k] == pytest.approx(by_quad(link, s - shift, k), abs=1e-6)
         assert log_probability(LINKS[link], s, k) == pytest.approx(found[k], abs=1e-8)
 
 

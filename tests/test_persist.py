@@ -3,8 +3,8 @@
 import copy
 import json
 import os
-import subprocess
-import sys
+import resource
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
@@ -18,6 +18,7 @@ from sklearn.base import clone
 import monro
 from monro import LinearClassifier, LinearRegressor, SoftmaxClassifier, persist
 from monro.errors import ModelFileError
+from tests import processes
 from tests.linear.helpers import SOLVERS, STREAMING, assert_same_bits, make_data
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -298,28 +299,20 @@ def test_a_missing_file_and_a_folder(tmp_path):
 # ---------------------------------------------------------------------------- nothing saved is lost
 
 
+def save_on_a_full_disk(path):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(50, 40_000)), rng.integers(2, size=50)
+    model = LinearClassifier(random_state=0).fit(X, y)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+    with pytest.raises(OSError, match=r"is the disk full\?"):
+        model.save(path)
+
+
 def test_a_full_disk_leaves_the_old_file_whole(model_file):
     """The limit on a file's size stands in for the disk's: the write fails the same way."""
     before = model_file.read_bytes()
-    script = f"""
-import resource, signal, sys
-import numpy as np
-from monro import LinearClassifier
-rng = np.random.default_rng(0)
-X, y = rng.normal(size=(50, 40_000)), rng.integers(2, size=50)
-model = LinearClassifier(random_state=0).fit(X, y)
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
-try:
-    model.save({str(model_file)!r})
-except OSError as error:
-    print(error)
-"""
-    result = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-
-    assert "is the disk full?" in result.stdout
+    assert processes.status(processes.start(save_on_a_full_disk, model_file)) == 0
     assert model_file.read_bytes() == before
     assert os.listdir(model_file.parent) == [model_file.name]
 

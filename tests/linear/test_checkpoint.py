@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -13,6 +11,7 @@ import scipy.sparse as sp
 from monro import LinearClassifier, LinearRegressor
 from monro.data.convert import write_store
 from monro.errors import CheckpointError
+from tests import processes
 from tests.linear.helpers import SOLVERS, Callback, assert_same_bits, make_data
 
 
@@ -175,23 +174,14 @@ def test_not_with_a_warm_start(tmp_path):
 
 # ------------------------------------------------------------------------------------------ kill -9
 
-SCRIPT = """
-import sys
-import numpy as np
-import scipy.sparse as sp
-from monro import LinearClassifier
-folder, solver = sys.argv[1:]
-rng = np.random.default_rng(0)
-X = sp.random_array((20_000, 3_000), density=0.01, rng=rng, format="csr")
-y = np.where(X @ rng.normal(size=3_000) > 0, 1, 0)
-model = LinearClassifier(solver=solver, alpha=1e-4, random_state=0, max_epochs=300)
-model.fit(X, y, checkpoint=f"{folder}/checkpoint")
-model.save(f"{folder}/model")
-"""
 
-
-def start(folder, solver):
-    return subprocess.Popen([sys.executable, "-c", SCRIPT, str(folder), solver])
+def long_fit(folder, solver):
+    rng = np.random.default_rng(0)
+    X = sp.random_array((20_000, 3_000), density=0.01, rng=rng, format="csr")
+    y = np.where(X @ rng.normal(size=3_000) > 0, 1, 0)
+    model = LinearClassifier(solver=solver, alpha=1e-4, random_state=0, max_epochs=300)
+    model.fit(X, y, checkpoint=folder / "checkpoint")
+    model.save(folder / "model")
 
 
 def coefficients(folder):
@@ -212,15 +202,15 @@ def kill_at_random(folder, solver, rng, most):
     """
     for kills in range(most):
         before = written(folder / "checkpoint")
-        process = start(folder, solver)
-        while written(folder / "checkpoint") == before and process.poll() is None:
+        process = processes.start(long_fit, folder, solver)
+        while written(folder / "checkpoint") == before and process.is_alive():
             time.sleep(0.001)
         time.sleep(rng.uniform(0.0, 0.1))
         process.kill()
-        if process.wait() == 0:
+        if processes.status(process) == 0:
             return kills
-        assert process.returncode == -signal.SIGKILL
-    assert start(folder, solver).wait() == 0
+        assert process.exitcode == -signal.SIGKILL
+    assert processes.status(processes.start(long_fit, folder, solver)) == 0
     return most
 
 
@@ -229,7 +219,7 @@ def test_killed_at_random_moments_it_ends_with_the_same_bits(tmp_path, solver):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     whole.mkdir()
     killed.mkdir()
-    assert start(whole, solver).wait() == 0
+    assert processes.status(processes.start(long_fit, whole, solver)) == 0
     rng = np.random.default_rng(0)
     assert kill_at_random(killed, solver, rng, int(os.environ.get("MONRO_KILLS", "5"))) > 0
     assert coefficients(killed) == coefficients(whole)

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -12,6 +10,7 @@ import scipy.sparse as sp
 
 from monro import LinearClassifier, SoftmaxClassifier
 from monro.errors import CheckpointError
+from tests import processes
 from tests.softmax.data import STREAMING, Callback, assert_same_bits, make_data
 
 
@@ -193,12 +192,6 @@ def test_what_keeps_no_checkpoint_says_so(tmp_path):
 
 # ------------------------------------------------------------------------------------------ kill -9
 
-SCRIPT = """
-import sys
-from tests.softmax.test_checkpoint import long_fit
-long_fit(sys.argv[1])
-"""
-
 
 def long_fit(checkpoint=None):
     rng = np.random.default_rng(0)
@@ -214,14 +207,14 @@ def test_killed_at_random_moments_it_ends_with_the_same_bits(tmp_path):
     path = tmp_path / "checkpoint"
     rng = np.random.default_rng(0)
     for _ in range(int(os.environ.get("MONRO_KILLS", "3"))):
-        process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(path)])
+        process = processes.start(long_fit, path)
         before = path.stat().st_mtime_ns if path.exists() else 0
-        while process.poll() is None:
+        while process.is_alive():
             time.sleep(rng.uniform(0.0, 0.05))
             if path.exists() and path.stat().st_mtime_ns > before:
-                os.kill(process.pid, signal.SIGKILL)
+                process.kill()
                 break
-        assert process.wait() in (0, -signal.SIGKILL)
+        assert processes.status(process) in (0, -signal.SIGKILL)
     resumed = long_fit(path)
     whole = long_fit()
 

@@ -32,6 +32,8 @@ from monro.crf.features import Encoded
 from monro.rows import Array
 
 _LARGEST = 100.0  # times λ: the largest curvature
+# Not the literal 0: functions that are given one are compiled once more, for it alone.
+_ZERO = np.int64(0)
 
 
 class GainState(NamedTuple):
@@ -163,8 +165,8 @@ def subtract_slopes(data: Encoded, s: int, factor: float, room: Room, local: Loc
         local.starts,
     )
     step = room.E.dtype.type(factor)
-    subtract_state(sentence, 0, step, local.change.W, room, local.steps)
-    subtract_pairs(sentence, 0, step, local.change.V, room)
+    subtract_state(sentence, _ZERO, step, local.change.W, room, local.steps)
+    subtract_pairs(sentence, _ZERO, step, local.change.V, room)
 
 
 @leaf
@@ -349,7 +351,7 @@ def measure(
     forget_change(local, n, m)
     subtract_slopes(data, s, -weight, room, local)
     copy_slopes(room.alpha, room.pairs, stop - first, runs, local.alpha, local.slopes)
-    gradient(sentence, 0, y[first:stop], local.v, 1.0, allowed, room)
+    gradient(sentence, _ZERO, y[first:stop], local.v, 1.0, allowed, room)
     subtract_slopes(data, s, weight, room, local)
     v, change = local.v, local.change
     tighten(state.w.W, state.gains.W, v.W, change.W, local.feature, n, lam, skip)
@@ -374,7 +376,7 @@ def sgdqn_sweep(
     """Corrected SGD-QN: a step on each sentence; return the loss summed before each step."""
     total = 0.0
     measures = False
-    features = (0, 0)
+    features = (_ZERO, _ZERO)
     for j in range(order.size):
         s = order[j]
         t = state.t[0]

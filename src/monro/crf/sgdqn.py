@@ -11,7 +11,7 @@ of its sentence, not all. The flawed algorithm moves every gain whenever it meas
 redraw the erratum's figures.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from monro.rows import Array
 
 _LARGEST = 100.0  # times λ: the largest curvature
 # Not the literal 0: functions that are given one are compiled once more, for it alone.
-_ZERO = np.int64(0)
+_ZERO: Any = np.int64(0)
 
 
 class GainState(NamedTuple):

@@ -230,6 +230,8 @@ def _keep(folder: Path, X: Any, y: Array, seed: int) -> None:
 def run(seed: int, jobs: int, keep: Path | None, out: Path) -> None:
     """Do the three jobs, print how they went, and write a page."""
     check_output(out)
+    if keep is not None and keep.exists() and not keep.is_dir():
+        raise ValueError(f"{keep}: this is a file; give the name of a folder")
     console = patient_console()
     begin = time.perf_counter()
     sections, rows = [], []

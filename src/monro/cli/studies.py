@@ -30,11 +30,18 @@ def reproduce(name: str, sets: Sequence[str], out: Path, *, quick: bool, quiet: 
         raise ValueError(f"{unknown[0]}: there is no such study; all or {', '.join(studies.NAMES)}")
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out}: this is a file; give the name of a folder")
+    chosen = [studies.get(each) for each in names]
+    known = dict.fromkeys(one for study in chosen for one in study.sets)
+    for one in sets:
+        if one not in known:
+            raise ValueError(f"--dataset {one}: {name} has {', '.join(known)}")
     console = patient_console()
-    for each in names:
-        study = studies.get(each)
+    for study in chosen:
+        own = [one for one in sets if one in study.sets]
+        if sets and not own:  # of all studies, those that have it
+            continue
         with announce_compilation(lambda: say(patient_console(stderr=True), COMPILING)):
-            outcomes = runner.run(study, out, quick=quick, sets=sets, show=not quiet)
+            outcomes = runner.run(study, out, quick=quick, sets=own, show=not quiet)
         _print_findings(study, outcomes)
         path = runner.journal_path(out, study, quick=quick)
         say(console, f"{path} has {len(outcomes)} results")

@@ -321,7 +321,7 @@ def _worst(outcomes: Sequence[Outcome]) -> Section:
                 f"{grid[best]:.2g}",
                 *(percent(error) for error in at.values()),
                 f"{worst_above_best(grid, errors):.2f}",
-                f"{percent(result['auto'])} ({result['auto'] / errors[best]:.2f})",
+                f"{percent(result['auto'])} ({ratio(result['auto'], errors[best])})",
             ]
         )
     columns = ["solver", "best η0", "×0.01", "×0.1", "×1", "×10", "×100", "×10⁴"]

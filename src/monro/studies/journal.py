@@ -22,7 +22,6 @@ import monro
 from monro._jit import STAMP
 from monro.data.registry import data_sets
 from monro.errors import DataError
-from monro.persist import replacing
 from monro.studies.study import Outcome, Trial
 
 _PACKAGES = ("numpy", "scipy", "numba", "scikit-learn")
@@ -40,6 +39,7 @@ class Journal:
     def __init__(self, path: Path):
         self.path = path
         self.outcomes: dict[str, Outcome] = {}
+        self._torn: int | None = None  # where a torn line begins
         if path.exists():
             self._load(path.read_bytes())
 
@@ -56,16 +56,19 @@ class Journal:
                 ) from None
             self.outcomes[trial.key] = outcome
         if torn:
-            with replacing(self.path) as temporary:
-                temporary.write_bytes(text[: -len(torn)])
+            self._torn = len(text) - len(torn)
 
     def add(self, outcome: Outcome) -> None:
         """Keep an outcome."""
         entry = outcome._asdict() | {"trial": outcome.trial._asdict()}
         line = json.dumps(plain(entry), ensure_ascii=False, allow_nan=False) + "\n"
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("ab", buffering=0) as file:
+        if self._torn is not None:
+            os.truncate(self.path, self._torn)
+            self._torn = None
+        with self.path.open("ab") as file:
             file.write(line.encode())
+            file.flush()
             os.fsync(file.fileno())
         self.outcomes[outcome.trial.key] = Outcome(**json.loads(line) | {"trial": outcome.trial})
 

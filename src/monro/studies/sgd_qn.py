@@ -101,7 +101,11 @@ def sections(outcomes: Sequence[Outcome]) -> list[Section]:
     """Return the paper's figures."""
     found = []
     if any(where(outcomes, "dense")):
-        found += [_figure_1(outcomes), _figure_5(outcomes), _figure_6(outcomes)]
+        found.append(_figure_1(outcomes))
+    if any(where(outcomes, "gains")):
+        found.append(_figure_5(outcomes))
+    if any(where(outcomes, "dense")):
+        found.append(_figure_6(outcomes))
     if any(where(outcomes, "sparse")):
         found.append(_figures_2_and_7(outcomes))
     if any(where(outcomes, "crf")):
@@ -280,7 +284,7 @@ def findings(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str]]:
     """Return the summary's rows."""
     rows = []
     best = _best(outcomes, "dense", "cost", version="deconditioned")
-    if NAMES["sgdqn"] in best:
+    if NAMES["sgdqn"] in best and NAMES["sgd"] in best:
         target = min(best[NAMES["sgd"]]["cost"])
         result = best[NAMES["sgdqn"]]
         reached = [e for e, c in zip(result["epochs"], result["cost"], strict=True) if c <= target]

@@ -200,10 +200,12 @@ def _costs(outcomes: Sequence[Outcome]) -> Section:
         )
         items.append(Plot(f"A step, over {what}", "microseconds", curves, log_x=True, log_y=True))
     ends = []
-    for title in ALGORITHMS.values():
-        found = sorted(where(outcomes, "cost", algorithm=title, nonzeros=50), key=_width)
-        ends.append([title, *(number(1e3 * o.result["end"], ".2f") for o in found)])
     widths = sorted({_width(o) for o in where(outcomes, "cost", nonzeros=50)})
+    for title in ALGORITHMS.values():
+        found = {_width(o): o.result for o in where(outcomes, "cost", algorithm=title, nonzeros=50)}
+        ends.append(
+            [title, *(number(1e3 * found[n]["end"] if n in found else None, ".2f") for n in widths)]
+        )
     items.append(
         Table("Milliseconds for the one dense pass at the end", ["features n →",
               *(f"{n:,}" for n in widths)], ends)

@@ -179,8 +179,10 @@ def sections(outcomes: Sequence[Outcome]) -> list[Section]:
     sets = [name for name in TITLES if any(where(outcomes, "table 3", data=name))]
     losses = [_losses(outcomes, name) for name in sets]
     found = [_sizes(outcomes), _rates(outcomes), *losses]
+    if any(where(outcomes, "figure 2")):
+        found.append(_figure_2(outcomes))
     if any(where(outcomes, "figure 3")):
-        found += [_figure_2(outcomes), _figure_3(outcomes)]
+        found.append(_figure_3(outcomes))
     return found
 
 

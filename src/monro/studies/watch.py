@@ -57,8 +57,8 @@ class Watch:
         record = estimator.history_[-1]
         epoch = record["epoch"]
         if self.at is None or epoch in self.at:
-            self._add({"epochs": epoch, "seconds": record["seconds"]})
-            self._add(self.measure(fitted_estimator))
+            found = self.measure(fitted_estimator)  # which may fail: a point is whole or not there
+            self._add({"epochs": epoch, "seconds": record["seconds"]} | found)
         self.tick(epoch / estimator.max_epochs)
         return False
 

@@ -55,14 +55,6 @@ def test_no_command_shows_the_help():
     assert "demo" in result.output
 
 
-def test_demo_trains_on_both_tasks():
-    result = runner.invoke(cli.app, ["demo"])
-
-    assert result.exit_code == 0, result.output
-    assert "digits" in result.output
-    assert "capitals" in result.output
-
-
 def test_the_program_ends_with_status_0_or_not():
     help_text = run_main("--help")
     assert help_text.returncode == 0

@@ -1,0 +1,90 @@
+"""Every study, run small: all of it works, and what there is of it can be seen at any time."""
+
+import html
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from monro import studies
+from monro.cli.studies import make_page
+from monro.report.content import Chapter, Page, Plot, Section, Table
+from monro.report.page import render
+from monro.studies import runner
+from monro.studies.study import chapter
+
+pytestmark = [
+    pytest.mark.studies,
+    pytest.mark.skipif("MONRO_DATA" not in os.environ, reason="MONRO_DATA does not say where"),
+]
+each_study = pytest.mark.parametrize("name", studies.NAMES)
+
+
+def items_of(sections):
+    return [item for section in sections for item in section.items]
+
+
+@each_study
+def test_every_trial_has_an_outcome_and_is_not_run_again(name, quick_results):
+    folder, outcomes = quick_results(name)
+    study = studies.get(name)
+    assert [outcome.trial for outcome in outcomes] == study.trials(True)
+    assert all(outcome.result for outcome in outcomes)
+    for outcome in outcomes:
+        curves = [outcome.result.get(x) for x in ("epochs", "seconds", "log_loss", "cost")]
+        assert len({len(curve) for curve in curves if isinstance(curve, list)}) <= 1, outcome.trial
+
+    def fail(trial, tick):
+        raise AssertionError(f"{trial} was run again")
+
+    assert runner.run(study._replace(run=fail), folder, quick=True, show=False) == outcomes
+
+
+@each_study
+def test_the_page_has_all_tables_and_plots(name, quick_results, tmp_path):
+    folder, outcomes = quick_results(name)
+    study = studies.get(name)
+    shutil.copy(runner.journal_path(folder, study, quick=True), tmp_path)
+    page = make_page(tmp_path)
+    text = html.unescape(render(page))
+
+    (only,) = page.chapters
+    assert only == chapter(study, outcomes, quick=True)
+    items = items_of(study.sections(outcomes))
+    assert {type(item) for item in items} == {Table, Plot}
+    for item in items:
+        assert item.title in text
+        if isinstance(item, Table):
+            assert item.rows, item.title
+        else:
+            assert any(y is not None for curve in item.curves for y in curve.y), item.title
+    for section in only.sections:
+        titles = [item.title for item in section.items]
+        assert len(set(titles)) == len(titles)
+    findings = study.findings(outcomes)
+    assert findings
+    assert all(len(row) == 3 and all(isinstance(cell, str) for cell in row) for row in findings)
+    assert all(what and ours for what, _, ours in findings)
+    assert [[f"{study.title} (quick run)", *row] for row in findings] == page.summary.items[0].rows
+    assert "trials have not been run" not in only.lead
+
+
+@each_study
+def test_any_part_of_the_results_can_be_seen(name, quick_results):
+    """A study is looked at while it runs, and on some data sets only."""
+    _, outcomes = quick_results(name)
+    study = studies.get(name)
+    rng = np.random.default_rng(0)
+    some = [[outcome] for outcome in outcomes]
+    some += [outcomes[:k] for k in range(len(outcomes))]
+    for share in rng.uniform(0.05, 0.95, 20):
+        some.append([outcome for outcome in outcomes if rng.random() < share])
+    for part in some:
+        told = Chapter(name, study.title, "", study.sections(part), {})
+        rows = [list(row) for row in study.findings(part)]
+        table = Table("Found", ["what", "paper", "here"], rows)
+        text = render(Page("Part", "", Section("Found", "", [table]), [told]))
+        assert text.count("<caption>") == 1 + sum(
+            isinstance(item, Table) for item in items_of(told.sections)
+        )

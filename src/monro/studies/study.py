@@ -89,7 +89,7 @@ def only(outcomes: Iterable[Outcome], part: str, **wanted: Any) -> dict[str, Any
 
 def chapter(study: Study, outcomes: Sequence[Outcome], *, quick: bool) -> Chapter:
     """Return a study's results as a chapter of the report."""
-    lead = study.lead
+    lead = f"{study.paper}.\n\n{study.lead}"
     if quick:
         lead += (
             "\n\nThis was a quick run: less data, fewer epochs. It shows that everything works; "

@@ -340,15 +340,15 @@ def _figure_3(outcomes: Sequence[Outcome]) -> Section:
 def findings(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str]]:
     """Return the summary's rows."""
     rows = []
-    for name in TABLE_3:
-        for method in ("Implicit", "U-max"):
-            ours = last(only(outcomes, "table 3", data=name, method=method), "log_loss")
-            if ours is not None:
-                what = f"{TITLES[name]}: train log-loss of {method} after 50 epochs"
-                rows.append((what, number(AUTHORS[name][method]), number(ours)))
-        ours = last(only(outcomes, "table 3", data=name, method=OURS), "log_loss")
-        if ours is not None:
-            rows.append((f"{TITLES[name]}: the same of monro's default", NONE, number(ours)))
+    for name, title in TITLES.items():
+        for method in ("Implicit", "U-max", OURS):
+            result = only(outcomes, "table 3", data=name, method=method)
+            ours = last(result, "log_loss")
+            if result is None or ours is None or (method == "U-max" and name not in AUTHORS):
+                continue
+            told = "monro's default" if method == OURS else method
+            what = f"{title}: train log-loss of {told} after {result['epochs'][-1]:g} epochs"
+            rows.append((what, number(AUTHORS.get(name, {}).get(method)), number(ours)))
     return rows
 
 

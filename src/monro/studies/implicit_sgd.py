@@ -191,19 +191,21 @@ def run(trial: Trial, tick: Tick) -> dict[str, Any]:
     have = trial.settings
     rows = _rows(trial.data, have["rows"])
     loss, solver, epochs = have["loss"], have["solver"], have["epochs"]
-    fit(data.first(rows, 200), loss, solver, 2)  # compiles; averages begin with the second epoch
+    intercept = have.get("intercept", False)
+    # Compiles; averages begin with the second epoch.
+    fit(data.first(rows, 200), loss, solver, 2, intercept=intercept)
     if trial.part == "table":
         given = PRINTED_RATE.get((trial.data, loss), "auto") if solver == PRINTED else "auto"
         return fit(rows, loss, solver, epochs, rate=given)
     grid = GRIDS[have["vary"]]
     found: dict[str, Any] = {"grid": grid, "error": []}
     for k, each in enumerate(grid):
-        one = fit(rows, loss, solver, epochs, intercept=have["intercept"], **{have["vary"]: each})
+        one = fit(rows, loss, solver, epochs, intercept=intercept, **{have["vary"]: each})
         # A fit that diverges has learnt nothing.
         found["error"].append(0.5 if one["error"] is None else one["error"])
         tick((k + 1) / len(grid))
     if have["vary"] == "rate":
-        found["auto"] = fit(rows, loss, solver, epochs, intercept=have["intercept"])["error"]
+        found["auto"] = fit(rows, loss, solver, epochs, intercept=intercept)["error"]
     return found
 
 

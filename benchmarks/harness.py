@@ -80,8 +80,8 @@ def _findings() -> str:
     for name in studies.NAMES:
         found = studies.get(name)
         outcomes = Journal(journal_path(STUDIES, found, quick=False)).of(found.trials(False))
-        rows += [[name, *row] for row in found.findings(outcomes)]
-    return markdown(["study", "", "paper", "here"], rows)
+        rows += [[f"{name}: {what}", *figures] for what, *figures in found.findings(outcomes)]
+    return markdown(["", "paper", "here"], rows)
 
 
 _BLOCK = re.compile(r"(<!-- (benchmark|study): ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -72,7 +72,7 @@ def report(folder: Path, out: Path) -> None:
 
 def make_page(folder: Path) -> Page:
     """Return the page of the results in a folder; those of a full run where there are some."""
-    chapters, rows = [], []
+    chapters, tables = [], []
     for name in studies.NAMES:
         study = studies.get(name)
         for quick in (False, True):
@@ -80,16 +80,15 @@ def make_page(folder: Path) -> Page:
             outcomes = Journal(path).of(study.trials(quick))
             if outcomes:
                 chapters.append(chapter(study, outcomes, quick=quick))
-                mark = " (quick run)" if quick else ""
-                rows += [[f"{study.title}{mark}", *finding] for finding in study.findings(outcomes)]
+                title = f"{study.title}{' (quick run)' if quick else ''}"
+                tables.append(Table(title, ["", "paper", "here"], study.findings(outcomes)))
                 break
-    table = Table("What the papers say, and what came out", ["study", "", "paper", "here"], rows)
     summary = Section(
         "Summary",
         "A linear model scores each class by a weighted sum of features. The weights are found by "
         "taking the examples one after the other and moving the weights a little at each: how far, "
         "in which direction, and at what cost is what these papers are about. Below are the main "
         "figures; each study has its tables and plots further down.",
-        [table],
+        tables,
     )
     return Page("Five papers redone", _LEAD, summary, chapters)

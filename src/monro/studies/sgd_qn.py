@@ -137,7 +137,7 @@ def _figure_1(outcomes: Sequence[Outcome]) -> Section:
         "algorithm is never better than the best SVMSGD2, since on dense rows all its gains are "
         "equal; but a rate that is too large hurts it less."
     )
-    table = Table("Train cost after the last epoch", ["η0 →", *(f"{r:g}" for r in rates)], rows)
+    table = Table("Train cost after the last epoch", ["η0 →", *(f"{r:.2g}" for r in rates)], rows)
     plots = [
         _plot("Train cost above the lowest", "cost − lowest", some, "above", log_y=True),
         _plot("Test error", "error", some, "error"),
@@ -190,7 +190,7 @@ def _figure_6(outcomes: Sequence[Outcome]) -> Section:
             rows.append(
                 [
                     learner,
-                    f"{result['rate']:g}",
+                    f"{result['rate']:.2g}",
                     *(number(result["cost"][k], ".5f") for k in (0, len(result["cost"]) // 2, -1)),
                     f"{reached[0]:g}" if reached else NONE,
                     percent(min(result["error"])),

@@ -260,7 +260,11 @@ def _losses(outcomes: Sequence[Outcome], name: str) -> Section:
     plot = Plot(
         f"{TITLES[name]}: log-loss while training (Figure 1)",
         "log-loss",
-        [_curve(method, result) for method, result in results.items() if result],
+        [
+            _curve(method, result)
+            for method, result in results.items()
+            if result and method != "SCO"
+        ],
         log_y=True,
     )
     text = ""

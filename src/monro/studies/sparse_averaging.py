@@ -248,9 +248,9 @@ def _translation(outcomes: Sequence[Outcome]) -> Section:
         "Standardised features, the same constant added to all.",
     )
     text = (
-        "The same forest, its features moved away from the origin. SGD and ASGD now learn a bias "
-        "with every step and a weight for it with none; CASGD centres the rows in its head, and "
-        "its curve does not move."
+        "The same forest, its features moved away from the origin. Far from it they all look like "
+        "one more bias, along which SGD and ASGD swing; CASGD centres the rows without writing them "
+        "down, and its curve does not move."
     )
     return Section("Moved data", text, [table, *items])
 

@@ -249,8 +249,8 @@ def _translation(outcomes: Sequence[Outcome]) -> Section:
     )
     text = (
         "The same forest, its features moved away from the origin. Far from it they all look like "
-        "one more bias, along which SGD and ASGD swing; CASGD centres the rows without writing them "
-        "down, and its curve does not move."
+        "one more bias, along which SGD and ASGD swing; CASGD centres the rows without writing "
+        "them down, and its curve does not move."
     )
     return Section("Moved data", text, [table, *items])
 

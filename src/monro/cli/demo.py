@@ -19,6 +19,7 @@ from monro.report.page import write
 from monro.rows import Array
 from monro.softmax.classifier import SoftmaxClassifier
 from monro.studies.journal import made_with
+from monro.studies.watch import Watch
 
 _PROMPTS = ("the value of", "is not a", "raised when the", "as well as", "in the same")
 _TEMPLATE = """\
@@ -49,25 +50,14 @@ def next_word(seed: int, jobs: int) -> Done:
     test = np.arange(y.size) // 200 % 10 == 9  # every tenth stretch of two hundred words
     train = ~test
     classes = np.arange(len(words))
-    losses: list[float] = []
-
-    class Heldout:
-        """Follows the loss on the words held out."""
-
-        def setup(self, estimator: Any, context: Any) -> None: ...
-        def teardown(self, estimator: Any, context: Any) -> None: ...
-        def on_fit_task_begin(self, estimator: Any, context: Any) -> None: ...
-
-        def on_fit_task_end(
-            self, estimator: Any, context: Any, *, fitted_estimator: Any = None
-        ) -> None:
-            if context.task_name == "epoch":
-                losses.append(fitted_estimator.log_loss(X[test], y[test]))
-
+    watch = Watch(
+        lambda fitted: {"loss": fitted.log_loss(X[test], y[test])}, tick=lambda share: None
+    )
     model = SoftmaxClassifier(classes=classes, max_epochs=3, n_jobs=jobs, random_state=seed)
     begin = time.perf_counter()
-    model.set_callbacks(Heldout()).fit(X[train], y[train])
+    model.set_callbacks(watch).fit(X[train], y[train])
     seconds = time.perf_counter() - begin
+    losses = [loss for loss in watch.curve["loss"] if loss is not None]
     counts = np.bincount(y[train], minlength=len(words)) + 1.0
     unigram = float(-np.log(counts / counts.sum())[y[test]].mean())
 

@@ -108,8 +108,8 @@ def next_words(context: int = 3) -> tuple[Any, Array, list[str]]:
     Examples
     --------
     >>> X, y, words = next_words()
-    >>> X.shape[1] == 3 * len(words), words[y[0]]
-    (True, 'assert')
+    >>> X.shape[1] == 3 * len(words), words[y[1]]
+    (True, 'statement')
     """
     words, ids = np.unique([token.lower() for token in _prose()], return_inverse=True)
     n = ids.size - context

@@ -32,7 +32,7 @@ def trials(quick: bool) -> list[Trial]:
     rows = 20_000 if quick else 0  # 0: all
     for version in VERSIONS:
         for learner in NAMES.values():
-            for rate in [0.25, 4.0] if quick else RATES["covtype"]:
+            for rate in [4.0] if quick else RATES["covtype"]:
                 settings = {"version": version, "learner": learner, "rate": rate}
                 settings["lam"] = LAM["covtype"]
                 size = {"epochs": 2 if quick else 10, "points": 1, "rows": rows}
@@ -40,7 +40,7 @@ def trials(quick: bool) -> list[Trial]:
     for learner in (NAMES["sgdqn-flawed"], FIX, NAMES["sgdqn"]):
         settings = {"version": "deconditioned", "learner": learner, "rate": 2.0}
         settings["lam"] = LAM["covtype"]
-        size = {"epochs": 1 if quick else 2, "points": 50, "rows": rows}
+        size = {"epochs": 1 if quick else 2, "points": 10 if quick else 50, "rows": rows}
         found.append(Trial("gains", "covtype", settings | size))
     for learner in NAMES.values():
         for rate in [1.0] if quick else RATES["rcv1"]:

@@ -1,6 +1,7 @@
 """monro data and compile."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -25,8 +26,8 @@ def test_data_fetch_checks_what_is_here(tmp_path):
     assert output("data", "fetch", "a9a").count("checked") == 2
 
 
-def test_compile_fills_the_cache():
-    """The cache of all tests: what they compile anyway is not compiled once more."""
+def test_compile_fills_the_cache(tmp_path):
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     script = """
 from monro.cli import warm
 from monro.linear.classifier import LinearClassifier
@@ -38,7 +39,9 @@ rows = {form: X for form, X in warm._rows().items() if form in ("sparse, float32
 warm._rows = lambda: rows
 warm.run(every=False)
 """
-    first = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    first = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True
+    )
     assert "combinations of kernels are ready" in first.stdout, first.stderr
     again = script.replace(
         "warm.run",
@@ -50,7 +53,9 @@ class Compiles(event.Listener):
 event.register("numba:compile", Compiles())
 warm.run""",
     )
-    second = subprocess.run([sys.executable, "-c", again], capture_output=True, text=True)
+    second = subprocess.run(
+        [sys.executable, "-c", again], env=environment, capture_output=True, text=True
+    )
     assert second.returncode == 0, second.stderr
 
 

@@ -35,15 +35,21 @@ _VECTOR = _COMMON | {"fastmath": {"contract", "nsz", "arcp", "reassoc"}}
 _INLINED = _EXACT | {"forceinline": True}
 
 
+# Folders that hold no kernel, and nothing that a kernel is made of.
+WITHOUT_KERNELS = ("cli", "ray", "report")
+
+
 def _source_stamp() -> str:
-    """Hash all sources of the package.
+    """Hash all sources that a kernel may be made of.
 
     Numba's own stamp is the time of the kernel's file: it misses an edit to a loss or a leaf in
     another file, and would go on running the old code.
     """
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
-        digest.update(path.read_bytes())
+    package = Path(__file__).parent
+    for path in sorted(package.rglob("*.py")):
+        if path.relative_to(package).parts[0] not in WITHOUT_KERNELS:
+            digest.update(path.read_bytes())
     return digest.hexdigest()
 
 

@@ -70,7 +70,7 @@ def take_labels(name: str, contents: Contents) -> Array | None:
 # ------------------------------------------------------------------------------------- checkpoints
 
 # What may change between the run that was killed and the one that goes on.
-_FREE = ("max_epochs", "verbose", "n_jobs")
+_FREE = ("max_epochs", "verbose", "n_jobs", "cpus_per_worker", "max_failures", "patience")
 _SAMPLES = 64
 _SAMPLE_BYTES = 1 << 20
 
@@ -202,6 +202,9 @@ class Checkpoint:
             for k, shape in enumerate(about[name])
         ]
 
+    def _write(self, contents: Contents, trainer: Resumable) -> None:
+        persist.write(self.path, "checkpoint", contents)
+
     def save(
         self,
         notes: dict[str, Any],
@@ -229,6 +232,6 @@ class Checkpoint:
                 persist.flatten(f"best.{k}", state, arrays) for k, state in enumerate(best or [])
             ],
         }
-        persist.write(self.path, "checkpoint", Contents(arrays, about))
+        self._write(Contents(arrays, about), trainer)
         end = time.monotonic()
         self._due = end + 20.0 * (end - begin)

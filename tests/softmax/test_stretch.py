@@ -8,7 +8,6 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 from monro import SoftmaxClassifier
-from monro.softmax.evaluate import Weights
 from monro.softmax.stretch import (
     Judged,
     best_multiple,
@@ -26,11 +25,6 @@ def a_model(seed, n=60, K=5, d=3):
     return X, y, W
 
 
-def weights_of(W):
-    slots = np.arange(len(W))
-    return Weights(W, np.ones(slots.size), np.zeros(slots.size), slots)
-
-
 @given(seed=st.integers(0, 1000), scale=st.floats(0.05, 3.0), ridge=st.floats(0.0, 0.2))
 def test_the_multiple_is_that_of_a_line_search(seed, scale, ridge):
     X, y, W = a_model(seed)
@@ -43,14 +37,15 @@ def test_the_multiple_is_that_of_a_line_search(seed, scale, ridge):
 
     judged = Judged(X, y, weight / weight.sum(), 1.0)
     best = minimize_scalar(objective, bounds=(1.0, 4.0), method="bounded").x
-    assert best_multiple(weights_of(scale * W), judged, ridge) == pytest.approx(best, abs=0.06)
+    assert best_multiple(S, judged, ridge) == pytest.approx(best, abs=0.06)
 
 
 def test_few_rows_leave_a_doubt():
     X, y, W = a_model(0, n=2000)
-    everyone = best_multiple(weights_of(0.3 * W), Judged(X, y, np.full(2000, 1 / 2000), 1.0), 0.0)
+    S = X @ (0.3 * W).T
+    everyone = best_multiple(S, Judged(X, y, np.full(2000, 1 / 2000), 1.0), 0.0)
     some = Judged(X[:200], y[:200], np.full(200, 1 / 200), 0.1)
-    cautious = best_multiple(weights_of(0.3 * W), some, 0.0)
+    cautious = best_multiple(S[:200], some, 0.0)
     assert 1.0 <= cautious < everyone
 
 

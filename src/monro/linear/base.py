@@ -44,6 +44,16 @@ def _loss_at_zero(tasks: list[Task]) -> float:
     return float(np.mean(zeros))
 
 
+def suited_solver(epochs: float, n_examples: int, n_features: int) -> str:
+    """Return what suits data on which the dual solver takes about so many epochs.
+
+    Many rows on few features: a few averaged passes reach the optimum. Otherwise it pays to
+    remember each example, unless the ridge is so weak that this takes hundreds of epochs.
+    """
+    few_rows = n_examples < 10 * n_features
+    return "dual" if epochs < 1 or (epochs < 100 and few_rows) else "aisgd"
+
+
 class Linear(Estimator):
     """Base of LinearClassifier and LinearRegressor, which add targets, losses and predictions."""
 
@@ -205,11 +215,8 @@ class Linear(Estimator):
         scheduled = self.schedule != "bottou" or self.learning_rate != "auto" or self.decay != 1
         if streaming or scheduled or self.alpha == 0:
             return "aisgd"
-        # Many rows on few features: a few averaged passes reach the optimum. Otherwise it pays to
-        # remember each example, unless the ridge is so weak that this takes hundreds of epochs.
         epochs = curvature_ratio(problem, rng)
-        few_rows = problem.examples.y.size < 10 * self.n_features_in_
-        return "dual" if epochs < 1 or (epochs < 100 and few_rows) else "aisgd"
+        return suited_solver(epochs, problem.examples.y.size, self.n_features_in_)
 
     def _choose_rate(
         self, solver: str, problems: list[Problem], rng: np.random.Generator

@@ -50,7 +50,7 @@ class Solver(Protocol):
     def thin(self, order: Array, state: Any, rng: np.random.Generator) -> Array:
         """Leave out examples not worth a visit in this epoch."""
 
-    def sweep(self, order: Array, state: Any, crowd: int = 1) -> float:
+    def sweep(self, order: Array, state: Any, crowd: float = 1) -> float:
         """Step on each example of `order`, changing `state`; return the loss before each step.
 
         `crowd` says how many sweeps run at once, on copies of the weights to be averaged.
@@ -164,7 +164,7 @@ class Descent:
     def thin(self, order: Array, state: State, rng: np.random.Generator) -> Array:
         return order
 
-    def sweep(self, order: Array, state: State, crowd: int = 1) -> float:
+    def sweep(self, order: Array, state: State, crowd: float = 1) -> float:
         return self.kernel(
             self.problem.loss,
             self.examples,
@@ -232,7 +232,7 @@ class QuasiNewton:
     def thin(self, order: Array, state: GainState, rng: np.random.Generator) -> Array:
         return order
 
-    def sweep(self, order: Array, state: GainState, crowd: int = 1) -> float:
+    def sweep(self, order: Array, state: GainState, crowd: float = 1) -> float:
         loss, lam, width = self.problem.loss, self.problem.lam, self.problem.n_features
         if self.flawed:
             return sgdqn_flawed_epoch(
@@ -286,9 +286,17 @@ class Dual:
     def begin_epoch(self, state: DualState) -> DualState:
         if self.problem.fit_intercept:
             # Anchor the bias where it is: its part h_b Σ g_i of the sum starts anew from there.
-            pull = np.sum(self.problem.examples.weight * state.memory.g)
-            state.bias[0] -= self.h_bias * float(pull)
+            state.bias[0] -= self.h_bias * self.pull(state)
         return state
+
+    def pull(self, state: DualState) -> float:
+        """Return ``Σ g_i``."""
+        return float(np.sum(self.problem.examples.weight * state.memory.g))
+
+    def share(self, fraction: float) -> None:
+        """Know that the problem's examples are but this fraction of all."""
+        self.h *= fraction
+        self.h_bias *= fraction
 
     def thin(self, order: Array, state: DualState, rng: np.random.Generator) -> Array:
         # An example that did not move at its last k visits is visited with probability 2^-k: far
@@ -300,7 +308,7 @@ class Dual:
         kept: Array = order[rng.random(order.size) < np.ldexp(1.0, -idle[order])]
         return kept
 
-    def sweep(self, order: Array, state: DualState, crowd: int = 1) -> float:
+    def sweep(self, order: Array, state: DualState, crowd: float = 1) -> float:
         return dual_epoch(
             self.problem.loss,
             self.problem.examples,

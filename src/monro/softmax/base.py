@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,7 +17,7 @@ from monro.rows import Array
 from monro.softmax.evaluate import Weights, losses
 from monro.softmax.layout import class_major, is_sparse, n_blocks, sparse_if_mostly_zero
 from monro.softmax.lbfgs import fit_lbfgs
-from monro.softmax.placing import place_classes
+from monro.softmax.placing import mean_rows, place_classes
 from monro.softmax.plans import explain, make_plan
 from monro.softmax.posterior import Spread
 from monro.softmax.rates import choose_rate
@@ -160,7 +161,8 @@ class Softmax(Estimator):
         rows = sparse_if_mostly_zero(X, self.dtype)
         if earlier is None:
             counts = np.bincount(y, minlength=n_classes)
-            slots = place_classes(make_plan(self, n_classes, 1.0), rows, y, counts, rng)
+            means = partial(mean_rows, rows, y, counts)
+            slots = place_classes(make_plan(self, n_classes, 1.0), counts, rng, means)
         else:
             slots = earlier.slots
         problem = make_problem(rows, slots[y], weight, n_classes, self.dtype)

@@ -59,7 +59,8 @@ class Mixture(NamedTuple):
         miss_own_blocks(self, y, own)
         missed = np.repeat(by_block, LANES)
         # Where its block is missed, y itself is changed all the same.
-        missed -= np.bincount(y, own, minlength=missed.size) / y.size
+        here = y >= 0
+        missed -= np.bincount(y[here], own[here], minlength=missed.size) / y.size
         return np.asarray(1.0 - missed)
 
 

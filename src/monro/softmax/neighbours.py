@@ -17,14 +17,14 @@ import scipy.sparse as sp
 from sklearn.cluster import MiniBatchKMeans
 
 from monro._jit import kernel, leaf
-from monro.rows import Array
+from monro.rows import Array, read_only
 
 _MOST_NONZEROS = 1 << 22  # that the table is made of: of larger data, a random part
 # Features a row has, at least so many and so large a share of all, for its cells to be clusters.
 _CROWD, _CROWDED = 20, 0.1
 _CLUSTERS = 256
 _ROWS_A_CLUSTER = 30
-_LEARNT_FROM = 10_000  # rows that clusters are found with
+LEARNT_FROM = 10_000  # rows that clusters are found with
 
 
 class Neighbours(NamedTuple):
@@ -37,6 +37,11 @@ class Neighbours(NamedTuple):
     first: Array  # (cells + 1,)
     block: Array  # in rising order within a cell
     upto: Array  # the share of the cell's examples in this block and those before it
+
+    @property
+    def table(self) -> "Table":
+        """What is known of cells, whichever rows lie in them."""
+        return Table(*self[3:])
 
 
 @leaf
@@ -105,18 +110,48 @@ def pick_cell(table: Neighbours, i: int, point: float) -> int:
     return int(chosen)
 
 
-def make_neighbours(X: Any, blocks_of_rows: Array, blocks: int, rng: np.random.Generator) -> Any:
+class Table(NamedTuple):
+    """What each cell tells, as in `Neighbours`."""
+
+    told: Array
+    first: Array
+    block: Array
+    upto: Array
+
+
+def make_neighbours(
+    X: Any, blocks_of_rows: Array, blocks: int, rng: np.random.Generator
+) -> Neighbours:
     """Return the table for rows whose classes lie in these blocks."""
-    n, d = X.shape
-    by_feature = sp.issparse(X) and X.nnz < n * max(_CROWD, _CROWDED * d)
-    cells = X if by_feature else _clusters(X, rng)
-    rows = np.arange(blocks_of_rows.size)
-    share = _MOST_NONZEROS / max(1, cells.nnz)
-    if share < 1.0:
-        rows = np.sort(rng.choice(rows.size, int(share * rows.size), replace=False))
-        counts = _count(cells[rows], blocks_of_rows[rows], blocks)
+    by_feature = sp.issparse(X) and features_are_cells(X.shape[0], X.shape[1], X.nnz)
+    cells = X if by_feature else cells_of(find_clusters(X, rng), X)
+    rows = some_of(cells.nnz, blocks_of_rows.size, rng)
+    if rows is None:
+        counts = count_blocks(cells, blocks_of_rows, blocks)
     else:
-        counts = _count(cells, blocks_of_rows, blocks)
+        counts = count_blocks(cells[rows], blocks_of_rows[rows], blocks)
+    return neighbours_of(cells, make_table(counts))
+
+
+def features_are_cells(n: int, d: int, nonzeros: int) -> bool:
+    """Tell whether the features of so many sparse rows are cells; else cells are clusters."""
+    return nonzeros < n * max(_CROWD, _CROWDED * d)
+
+
+def some_of(nonzeros: int, n: int, rng: np.random.Generator) -> Array | None:
+    """Return which of n rows the table is made of, where all have that many non-zeros."""
+    share = _MOST_NONZEROS / max(1, nonzeros)
+    return np.sort(rng.choice(n, int(share * n), replace=False)) if share < 1.0 else None
+
+
+def neighbours_of(cells: Any, table: Table) -> Neighbours:
+    """Return a table for rows that lie in these cells."""
+    rows = read_only(cells.indptr, np.int64), read_only(cells.indices, np.int32)
+    return Neighbours(*rows, read_only(cells.data, cells.dtype), *table)
+
+
+def make_table(counts: sp.csr_matrix) -> Table:
+    """Return what cells tell that have so many examples in each block."""
     totals = np.asarray(counts.sum(axis=1)).ravel()
     cell = np.repeat(np.arange(totals.size), np.diff(counts.indptr))
     running = np.cumsum(counts.data, dtype=np.float64)
@@ -124,10 +159,7 @@ def make_neighbours(X: Any, blocks_of_rows: Array, blocks: int, rng: np.random.G
     told = _told(counts, totals, cell)
     # The float32 numbers are the definition: a share is the difference of two of them, exactly.
     upto = ((running - before[cell]) / totals[cell]).astype(np.float32)
-    return Neighbours(
-        cells.indptr.astype(np.int64, copy=False),
-        cells.indices.astype(np.int32, copy=False),
-        cells.data,
+    return Table(
         told.astype(np.float32),
         counts.indptr.astype(np.int64),
         counts.indices.astype(np.int32),
@@ -135,7 +167,7 @@ def make_neighbours(X: Any, blocks_of_rows: Array, blocks: int, rng: np.random.G
     )
 
 
-def _count(cells: Any, blocks_of_rows: Array, blocks: int) -> sp.csr_matrix:
+def count_blocks(cells: Any, blocks_of_rows: Array, blocks: int) -> sp.csr_matrix:
     """Return how many examples each cell has in each block."""
     n = blocks_of_rows.size
     lies_in = sp.csr_matrix((np.ones(n), blocks_of_rows, np.arange(n + 1)), shape=(n, blocks))
@@ -157,18 +189,30 @@ def _told(counts: sp.csr_matrix, totals: Array, cell: Array) -> Array:
     return np.where(totals > 0, np.maximum(divergence - by_chance, 0.01), 0.0)
 
 
-def _clusters(X: Any, rng: np.random.Generator) -> sp.csr_matrix:
-    """Return, as a matrix of ones, which cluster each row lies in."""
+def find_clusters(X: Any, rng: np.random.Generator) -> MiniBatchKMeans:
+    """Return clusters of rows."""
     n = X.shape[0]
-    X = X.toarray() if sp.issparse(X) else X  # of a few times the size, and much faster
-    some = X if n <= _LEARNT_FROM else X[np.sort(rng.choice(n, _LEARNT_FROM, replace=False))]
+    some = X if n <= LEARNT_FROM else X[np.sort(rng.choice(n, LEARNT_FROM, replace=False))]
     clusters = int(np.clip(n // _ROWS_A_CLUSTER, 1, _CLUSTERS))
     seed = int(rng.integers(2**31))
-    means = MiniBatchKMeans(
+    return MiniBatchKMeans(
         clusters, init="random", random_state=seed, n_init=1, batch_size=1024
-    ).fit(some)
+    ).fit(_dense(some))
+
+
+def cells_of(means: MiniBatchKMeans, X: Any) -> sp.csr_matrix:
+    """Return, as a matrix of ones, which cluster each row lies in."""
+    n = X.shape[0]
     one = np.ones(n, np.float32)
-    return sp.csr_matrix((one, means.predict(X), np.arange(n + 1)), shape=(n, clusters))
+    return sp.csr_matrix(
+        (one, means.predict(_dense(X)), np.arange(n + 1)), shape=(n, means.n_clusters)
+    )
+
+
+def _dense(X: Any) -> Array:
+    return np.asarray(
+        X.toarray() if sp.issparse(X) else X
+    )  # of a few times the size, and much faster
 
 
 @kernel

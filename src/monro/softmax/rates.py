@@ -8,12 +8,13 @@ its first steps, and wants a larger rate (docs/decisions/0013).
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Protocol
 
 import numpy as np
 
-from monro.softmax.evaluate import losses
-from monro.softmax.solvers import rate_at
-from monro.softmax.train import Trainer
+from monro.rows import Array
+from monro.softmax.solvers import Plan, rate_at
 
 _PARTS = 10  # steps in which the rate falls
 _SHARE = 1 / 150  # of the fit's steps that a trial takes
@@ -30,8 +31,28 @@ _NEARLY = 0.07  # of what a trial gained: explicit steps at a smaller rate may l
 _GROWTH = 0.27  # power of the fit's length that the best rate of implicit steps grows with
 
 
+class Trial(AbstractContextManager["Trial"], Protocol):
+    """A fit begun at some rate."""
+
+    plan: Plan
+
+    @property
+    def size(self) -> int:
+        """Rows."""
+
+    @property
+    def mean_sqnorm(self) -> float:
+        """Of the rows."""
+
+    def visit(self, order: Array, rate: float) -> float:
+        """Step on some rows; return the sum of their losses before."""
+
+    def judged_loss(self) -> float:
+        """Return the exact objective of some rows."""
+
+
 def choose_rate(
-    make_trainer: Callable[[float], Trainer], rng: np.random.Generator
+    make_trainer: Callable[[float], Trial], rng: np.random.Generator
 ) -> tuple[float, int]:
     """Find η0 by trials: by powers of ten, then between them.
 
@@ -49,9 +70,7 @@ def choose_rate(
         How many it took. All together cost about a tenth of the fit, or an epoch if that is more.
     """
     first = make_trainer(1.0)
-    plan, judged = first.plan, first.judged
-    n = first.problem.y.size
-    mean_sqnorm = float(first.problem.sqnorm.mean(dtype=np.float64))
+    plan, n, mean_sqnorm = first.plan, first.size, first.mean_sqnorm
     if mean_sqnorm == 0.0:
         return 1.0, 0
     fit = n * plan.epochs
@@ -66,11 +85,7 @@ def choose_rate(
     if grows:
         largest = (_LARGEST_EXACT if plan.sampling == "all" else _LARGEST_SAMPLED) - growth
 
-    def loss_of(trainer: Trainer) -> float:
-        each = losses(trainer.weights(), judged.X, judged.codes)
-        return float(judged.weight @ each + trainer.ridge())
-
-    begin = loss_of(first)
+    begin = first.judged_loss()
     # A trial that is far above where it began has run away; how far means nothing.
     runaway = 2.0 * begin + 1.0
 
@@ -81,9 +96,9 @@ def choose_rate(
                 for k, part in enumerate(parts):
                     rate = rate_at(trainer.plan, plan.epochs * (k + 0.5) / len(parts))
                     running = trainer.visit(part, rate) / part.size
-                    if not running <= runaway and not loss_of(trainer) <= runaway:
+                    if not running <= runaway and not trainer.judged_loss() <= runaway:
                         break
-                loss = loss_of(trainer)
+                loss = trainer.judged_loss()
             tried[exponent] = loss if loss <= runaway else np.inf
         return tried[exponent]
 

@@ -118,18 +118,21 @@ def make_sampler(plan: Plan, X: Any, y: Array, counts: Array, rng: np.random.Gen
     if plan.sampling == "block":
         return UniformBlocks(blocks, m, dtype)
     if plan.sampling == "neighbour":
-        # A fifth of the blocks are always there; of the others half come from each proposal.
-        head = m // 5
-        a = (m - head) // 2
         neighbours = make_neighbours(X, y // LANES, blocks, rng)
-        probability = block_frequencies(counts)
-        return make_mixture(neighbours, probability, head, a, m - head - a, dtype)
+        return make_mixture(neighbours, block_frequencies(counts), *head_and_halves(m), dtype)
     if in_blocks:
         return FrequencyBlocks(block_frequencies(counts), m, dtype)
     padded = np.zeros(blocks * LANES)
     # Add one: a class declared but never seen must be drawn sometimes, too.
     padded[:n_classes] = (counts + 1.0) / (counts + 1.0).sum()
     return FrequencyClasses(padded, plan.classes, dtype)
+
+
+def head_and_halves(m: int) -> tuple[int, int, int]:
+    """Return how many of m blocks are always there, and how many come from each proposal."""
+    head = m // 5
+    a = (m - head) // 2
+    return head, a, m - head - a
 
 
 def make_rule(plan: Plan, sampler: Any, epoch: int, longest: float) -> Any:

@@ -13,20 +13,24 @@ from monro.softmax.train import Problem
 _EXACT = 512  # classes up to which new local variables are computed exactly, and sampled beyond
 
 
-def warm(plan: Plan, problem: Problem, state: State) -> None:
-    """Set the optimum of intercepts alone: log frequencies, and each example's loss under them.
+def first_intercepts(counts: Array, learnt: bool) -> tuple[Array, float]:
+    """Return the optimum of intercepts alone, log frequencies, and the log-normaliser under them.
 
-    A class without examples gets what half an example would give it.
+    A class without examples gets what half an example would give it. Where intercepts are not
+    learnt, all classes are alike.
     """
-    counts = np.bincount(problem.y, problem.weight, minlength=problem.counts.size)
+    if not learnt:
+        return np.zeros(counts.size), float(np.log(counts.size))
     log_share = np.log(np.maximum(counts, 0.5) / max(counts.sum(), 1.0))
-    if plan.damping > 0.0:
-        state.bias[: counts.size] = log_share
-        normaliser = np.log(np.exp(log_share).sum())
-        own = log_share[problem.y]
-    else:  # no intercepts to carry it: all classes are alike
-        normaliser, own = np.log(counts.size), 0.0
-    state.u[:] = normaliser if plan.formulation == "raman" else normaliser - own
+    return log_share, float(np.log(np.exp(log_share).sum()))
+
+
+def warm(plan: Plan, problem: Problem, state: State) -> None:
+    """Set the optimum of intercepts alone, and each example's local variable under them."""
+    counts = np.bincount(problem.y, problem.weight, minlength=problem.counts.size)
+    bias, normaliser = first_intercepts(counts, plan.damping > 0.0)
+    state.bias[: counts.size] = bias
+    state.u[:] = normaliser if plan.formulation == "raman" else normaliser - bias[problem.y]
 
 
 def local_variables(

@@ -12,13 +12,15 @@ import numpy as np
 from scipy.optimize import brentq
 
 from monro.rows import Array
-from monro.softmax.evaluate import Weights, scores
+from monro.softmax.solvers import Plan
 from monro.softmax.state import NOWHERE
 
 _SCORES = 1 << 19  # to compute for a line search
 _MOST_SCORES = 1 << 21  # and for one on enough rows to be sure
 _ENOUGH = 2000  # rows
 _FEWEST, _MOST = 200, 20_000
+_EVERY = 0.04  # of a fit, in its second half, are the weights stretched
+_WORTH_IT = 1.02
 _FARTHEST = 4.0  # multiple at a time
 _DOUBT = 2.0  # standard errors
 
@@ -32,11 +34,16 @@ class Judged(NamedTuple):
     share: float
 
 
+def rows_to_judge(n: int, n_classes: int) -> int:
+    """Return how many of n rows have an exact loss that costs little."""
+    size = max(_SCORES // n_classes, min(_ENOUGH, _MOST_SCORES // n_classes))
+    return min(n, int(np.clip(size, _FEWEST, _MOST)))
+
+
 def some_rows(X: Any, codes: Array, weight: Array, n_classes: int) -> Judged:
     """Return rows, evenly spread, whose exact loss costs little."""
     n = codes.size
-    size = max(_SCORES // n_classes, min(_ENOUGH, _MOST_SCORES // n_classes))
-    size = min(n, int(np.clip(size, _FEWEST, _MOST)))
+    size = rows_to_judge(n, n_classes)
     rows = np.linspace(0, n - 1, size).astype(np.int64)
     weight = weight[rows].astype(np.float64)
     return Judged(
@@ -52,10 +59,19 @@ def costs_too_much(judged: Judged, n_classes: int) -> bool:
     return judged.codes.size * n_classes > _MOST_SCORES
 
 
-def best_multiple(weights: Weights, judged: Judged, ridge: float) -> float:
-    """Return c ≥ 1 for which ``c W, c b`` has the least loss, plus c² times the ridge's cost."""
-    S = scores(weights, judged.X)
-    S -= S[np.arange(S.shape[0]), judged.codes][:, None]
+def is_due(plan: Plan, epochs: int) -> bool:
+    """Tell whether weights are to be stretched after so many epochs."""
+    plain = plan.solver != "implicit" or plan.decay is not None
+    every = max(1, round(_EVERY * plan.epochs))
+    return not plain and 2 * epochs >= plan.epochs and (plan.epochs - epochs) % every == 0
+
+
+def best_multiple(S: Array, judged: Judged, ridge: float) -> float:
+    """Return c ≥ 1 for which ``c W, c b`` has the least loss, plus c² times the ridge's cost.
+
+    S are the scores of the judged rows. It is 1 where little is to be gained.
+    """
+    S = S - S[np.arange(S.shape[0]), judged.codes][:, None]
 
     def slopes(c: float) -> Array:
         """Return the slope of each row's loss in c."""
@@ -74,7 +90,10 @@ def best_multiple(weights: Weights, judged: Judged, ridge: float) -> float:
 
     if mean + 2.0 * ridge + doubt >= 0.0:
         return 1.0
-    return _FARTHEST if slope(_FARTHEST) <= 0.0 else float(brentq(slope, 1.0, _FARTHEST, xtol=0.05))
+    if slope(_FARTHEST) <= 0.0:
+        return _FARTHEST
+    c = float(brentq(slope, 1.0, _FARTHEST, xtol=0.05))
+    return c if c >= _WORTH_IT else 1.0
 
 
 def stretched_local(u: Array, own: Array | float, c: float) -> Array:

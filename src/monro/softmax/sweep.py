@@ -257,10 +257,10 @@ class Blocks(NamedTuple):
                 among = True
                 s = part[y % LANES]
                 part[y % LANES] = NOWHERE
-        return s if among else score_of(rule, view, i, y, state, settings)
+        return s if among or y < 0 else score_of(rule, view, i, y, state, settings)
 
     def scatter(self, view, i, y, j, x2, state, settings, g, pull, steps):  # type: ignore[no-untyped-def]
-        among = False
+        among = y < 0
         for d in range(self.chosen.shape[1]):
             block = self.chosen[j, d]
             if block < 0:
@@ -352,27 +352,31 @@ def sweep(
                 prefetch(view.rows, order[j + 2])
             if j + 1 < order.size:
                 look_ahead(drawn, view, order[j + 1], (j + 1) // shared)
-                prefetch_slot(view, order[j + 1], examples.y[order[j + 1]])
+                prefetch_slot(view, order[j + 1], max(examples.y[order[j + 1]], 0))
             i = order[j]
             y = examples.y[i]
             x2 = examples.sqnorm[i]
             row = j // shared
             z = scratch.z[j - start]
             s = gather(drawn, rule, view, i, y, row, x2, state, settings, z, scratch)
-            rho = one / (one + settings.eta * settings.ridge[y])
+            q_y = smallest_q  # a class that is not here does not move
+            if y >= 0:
+                rho = one / (one + settings.eta * settings.ridge[y])
+                q_y = max(rho * x2 + settings.damping, smallest_q)
             u, pull, loss = step(
                 rule,
                 settings.eta * examples.weight[i],
                 z,
                 s,
-                max(rho * x2 + settings.damping, smallest_q),
+                q_y,
                 y,
                 state.u[i],
                 scratch,
             )
             state.u[i] = u
             scratch.pull[j - start] = pull
-            total += examples.weight[i] * loss
+            if y >= 0:
+                total += examples.weight[i] * loss
         for j in range(start, stop):
             i = order[j]
             y = examples.y[i]

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from monro._jit import kernel, vector_kernel
 from monro.fitting import Report, SingleTask, visiting_order
 from monro.rows import Array, Rows, as_rows, sqnorm
-from monro.softmax.evaluate import Weights
+from monro.softmax.evaluate import Weights, losses, scores
 from monro.softmax.layout import LANES, class_major, n_blocks, view_of
 from monro.softmax.minibatch import make_batches, ridge_of_batches, take_step
 from monro.softmax.samplers import AllBlocks, Sampler
@@ -21,6 +21,7 @@ from monro.softmax.stretch import (
     Judged,
     best_multiple,
     costs_too_much,
+    is_due,
     stretch_bias,
     stretched_local,
 )
@@ -28,8 +29,6 @@ from monro.softmax.sweep import Examples, Scratch, Settings, new_scratch, own_sc
 
 _CHUNK = 1 << 16  # examples to draw for at a time
 _FALLS = 50  # times in a fit that the rate falls, at least
-_STRETCH_EVERY = 0.04  # of a fit, in its second half, are the weights stretched
-_WORTH_STRETCHING = 1.02
 # Weights of so many bytes stay in a core's own cache: threads are then better off with copies.
 _SMALL = 1 << 22
 _OFTEN = 12.0  # how often each of these is to be written between two merges, at least
@@ -73,6 +72,16 @@ def multiply_out(state: State) -> None:
     W, scale = state.W, state.scale
     W *= scale.reshape(-1, 1, LANES) if W.ndim == 3 else scale[:, None]
     scale[:] = 1.0
+
+
+def ridge_of(state: State, alpha: float) -> float:
+    """Return ``alpha/2 ‖W‖²``."""
+    if alpha == 0.0:
+        return 0.0
+    W, scale = state.W, state.scale.astype(np.float64)
+    sums = "bfl,bfl->bl" if W.ndim == 3 else "kf,kf->k"
+    squares = np.einsum(sums, W, W).astype(np.float64).ravel()
+    return float(alpha / 2 * (scale**2 @ squares))
 
 
 @vector_kernel
@@ -177,14 +186,11 @@ class Trainer(SingleTask):
 
     def _stretch(self) -> None:
         """Now and then let the weights be the best multiple of themselves."""
-        epochs = self.plan.epochs
-        plain = self.plan.solver != "implicit" or self.plan.decay is not None
         costly = costs_too_much(self.judged, self.slots.size)
-        every = max(1, round(_STRETCH_EVERY * epochs))
-        if plain or costly or 2 * self.epochs < epochs or (epochs - self.epochs) % every:
+        if costly or not is_due(self.plan, self.epochs):
             return
-        c = best_multiple(self.weights(), self.judged, self.ridge())
-        if c < _WORTH_STRETCHING:
+        c = best_multiple(scores(self.weights(), self.judged.X), self.judged, self.ridge())
+        if c == 1.0:
             return
         state = self.state
         own = np.zeros_like(state.u)
@@ -301,12 +307,22 @@ class Trainer(SingleTask):
 
     def ridge(self) -> float:
         """Return ``alpha/2 ‖W‖²``."""
-        if self.plan.alpha == 0.0:
-            return 0.0
-        W, scale = self.state.W, self.state.scale.astype(np.float64)
-        sums = "bfl,bfl->bl" if W.ndim == 3 else "kf,kf->k"
-        squares = np.einsum(sums, W, W).astype(np.float64).ravel()
-        return float(self.plan.alpha / 2 * (scale**2 @ squares))
+        return ridge_of(self.state, self.plan.alpha)
+
+    def judged_loss(self) -> float:
+        """Return the exact objective of the rows that decide."""
+        each = losses(self.weights(), self.judged.X, self.judged.codes)
+        return float(self.judged.weight @ each + self.ridge())
+
+    @property
+    def size(self) -> int:
+        """Rows."""
+        return int(self.problem.y.size)
+
+    @property
+    def mean_sqnorm(self) -> float:
+        """Of the rows."""
+        return float(self.problem.sqnorm.mean(dtype=np.float64))
 
     def solution(self) -> dict[str, Any]:
         """Return what the estimator would have if it ended here."""

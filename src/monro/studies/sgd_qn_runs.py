@@ -94,7 +94,7 @@ class Straightforward(QuasiNewton):
     def __init__(self, problem: Problem, eta0: float):
         super().__init__(problem, "sgdqn-flawed", eta0, None)
 
-    def sweep(self, order: Array, state: GainState, crowd: int = 1) -> float:
+    def sweep(self, order: Array, state: GainState, crowd: float = 1) -> float:
         """Step on each example of `order`."""
         width = self.problem.n_features
         return straightforward_epoch(

@@ -24,6 +24,13 @@ data_app = typer.Typer(
 app.add_typer(data_app)
 
 
+class Engine(StrEnum):
+    """Where models are fitted."""
+
+    local = "local"
+    ray = "ray"
+
+
 class Task(StrEnum):
     """What to fit."""
 
@@ -127,14 +134,25 @@ def fit(
     ] = None,
     jobs: Annotated[int, typer.Option(help="Threads; -1 for all cores.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0,
+    engine: Annotated[
+        Engine, typer.Option(help="Where to: this process, or a cluster of Ray.")
+    ] = Engine.local,
+    address: Annotated[
+        str | None,
+        typer.Option(help="Of the cluster, HOST:PORT or auto; by default one is started here."),
+    ] = None,
     json: Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Fit a model to DATA and save it as MODEL."""
+    if address is not None and engine is not Engine.ray:
+        raise ValueError("--address: it is for --engine ray")
     given: dict[str, Any] = {"loss": loss, "solver": solver, "template": template}
     parameters = {name: value for name, value in given.items() if value is not None}
     parameters |= {"n_jobs": jobs, "random_state": seed}
     if task is Task.tag:
+        if engine is Engine.ray:
+            raise ValueError("--engine ray is for --task binary and softmax")
         others = (loss, features, first_feature, target, classes)
         if first_label or soft_labels or any(option is not None for option in others):
             raise ValueError(
@@ -148,6 +166,31 @@ def fit(
         return
     if template is not None:
         raise ValueError("--template: it is for --task tag")
+    if engine is Engine.ray:
+        if task is Task.regression or soft_labels or classes is not None or jobs != 1:
+            raise ValueError(
+                "--engine ray is for --task binary and softmax, without --soft-labels, --classes "
+                "and --jobs (give --set workers=N)"
+            )
+        from monro.cli.cluster import fit as run_ray
+
+        parameters.pop("n_jobs")
+        run_ray(
+            data,
+            model,
+            task.value,
+            parameters,
+            set_ or [],
+            address=address,
+            checkpoint=checkpoint,
+            n_features=features,
+            first_feature=first_feature,
+            target=target,
+            first_label=first_label,
+            as_json=json,
+            quiet=quiet,
+        )
+        return
     from monro.cli.models import fit as run
 
     run(

@@ -45,7 +45,7 @@ _MEASURED = ("objective", "log_loss", "validation_loss")
 # ------------------------------------------------------------------------------------------ output
 
 
-def _read(console: Console, name: str, **options: Any) -> Data:
+def read_data(console: Console, name: str, **options: Any) -> Data:
     """Read a file, or the data set of that name; say so if that has to be compiled first."""
     path = resolve(name)
     with announce_compilation(lambda: say(console, COMPILING)):
@@ -64,14 +64,14 @@ def _read_for(
     if layout is not None:
         names = tuple(layout["names"]) if layout["names"] else None
         layout = Layout(**layout | {"names": names})
-        return _read(console, data_name, layout=layout, **options)
+        return read_data(console, data_name, layout=layout, **options)
     # Saved from Python: little is known of the columns.
     path = resolve(data_name)
     if is_table(path) or Path(path).is_dir():
         names = getattr(estimator, "feature_names_in_", None)
         named = Layout(estimator.n_features_in_, 0, None if names is None else tuple(names))
-        return _read(console, data_name, layout=named, **options)
-    data = _read(console, data_name, n_features=estimator.n_features_in_, **options)
+        return read_data(console, data_name, layout=named, **options)
+    data = read_data(console, data_name, n_features=estimator.n_features_in_, **options)
     for note in data.notes:
         say(console, f"{data_name}: {note}")
     return data
@@ -80,7 +80,8 @@ def _read_for(
 # -------------------------------------------------------------------------------------------- fit
 
 
-def _check_labels(data: Data, task: str, name: str, decided: bool) -> None:
+def check_labels(data: Data, task: str, name: str, decided: bool) -> None:
+    """Raise if labels are not what the task needs, or nobody decided which of several counts."""
     if task == "softmax" and data.several_labels and not decided:
         raise DataError(
             f"{data.several_labels:,} rows have several labels",
@@ -138,7 +139,7 @@ def fit(
 
     begin = time.perf_counter()
     target = target or target_of(data_name)
-    data = _read(
+    data = read_data(
         console,
         data_name,
         n_features=n_features,
@@ -146,7 +147,7 @@ def fit(
         target=target,
         all_labels=soft_labels,
     )
-    _check_labels(data, task, data_name, first_label or soft_labels)
+    check_labels(data, task, data_name, first_label or soft_labels)
     seconds = time.perf_counter() - begin
     rows, width = data.X.shape
     say(

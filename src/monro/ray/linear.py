@@ -248,13 +248,10 @@ class Averaging(Enduring):
             self.pull = np.sum([each.pull for each in told], axis=0)
             self.now = self.mean = self._add_up(start, [each.now for each in told])
             return told
-        share = np.array(self.sizes)
-        self.now = _mean([each.now for each in told], share)
-        mean = _mean([each.mean for each in told], share)
-        if self.epochs > 0 and self.rounds and self.mean is not None:
-            mean = _mean([self.mean, mean], np.array([self.rounds, 1]))
-        self.mean = mean
-        self.rounds += self.epochs > 0
+        self.now = mean_model([each.now for each in told], self.sizes)
+        mean = mean_model([each.mean for each in told], self.sizes)
+        self.mean = mean_model([self.mean or mean, mean], [self.rounds, 1])
+        self.rounds += start.averages
         return told
 
     def _anchored(self) -> Model:
@@ -334,9 +331,10 @@ class Averaging(Enduring):
         return {"coef_": self.mean.coef, "intercept_": self.mean.intercept}
 
 
-def _mean(models: list[Model], share: Array) -> Model:
+def mean_model(models: list[Model], weights: list[int]) -> Model:
+    """Return the weighted mean."""
     coef, intercept = (np.stack(each) for each in zip(*models, strict=True))
-    share = share / share.sum()
+    share = np.array(weights) / sum(weights)
     return Model(np.tensordot(share, coef, 1), np.tensordot(share, intercept, 1))
 
 
@@ -485,7 +483,7 @@ class RayLinearClassifier(RayEstimator):
                 rounds,
                 X=dataset,
                 y=self.classes_,
-                title=f"{self.solver_} on {size} workers",
+                title=f"{self.solver_}, {size} × Ray",
                 visits=table.n,
                 check=check,
                 finish=lambda: self.__dict__.update(rounds.solution()),
@@ -518,4 +516,5 @@ class RayLinearClassifier(RayEstimator):
         local = self._as_local(self._local())
         local.coef_, local.intercept_ = self.coef_, self.intercept_
         local.solver_ = self.solver_
+        local._form = (self.solver_, local.schedule, bool(self.fit_intercept))
         return local

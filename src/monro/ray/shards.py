@@ -1,8 +1,10 @@
 """From a Ray Dataset to shards: read block by block, labels numbered, rows dealt out at random."""
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import ray
 import scipy.sparse as sp
 from ray.data import DataContext, Dataset
@@ -160,3 +162,22 @@ def deal(
         for s in range(shards)
     ]
     return [shard for shard, _ in pairs], fetch([note for _, note in pairs])
+
+
+def dataset_of(X: Any, y: Array, blocks: int) -> Dataset:
+    """Return rows of this process as a data set.
+
+    Sparse rows are columns "index" and "value", others are vectors "x"; the labels are "label".
+    """
+    borders = np.linspace(0, y.size, min(blocks, y.size) + 1).astype(np.int64)
+    return ray.data.from_arrow([_table(X[a:b], y[a:b]) for a, b in pairwise(borders)])
+
+
+def _table(X: Any, y: Array) -> pa.Table:
+    if not sp.issparse(X):
+        flat = pa.array(np.ascontiguousarray(X).ravel())
+        return pa.table({"x": pa.FixedSizeListArray.from_arrays(flat, X.shape[1]), "label": y})
+    ends = pa.array(X.indptr.astype(np.int32))
+    index = pa.ListArray.from_arrays(ends, pa.array(X.indices.astype(np.int32)))
+    value = pa.ListArray.from_arrays(ends, pa.array(X.data))
+    return pa.table({"index": index, "value": value, "label": y})

@@ -256,7 +256,7 @@ class RaySoftmaxClassifier(RayEstimator):
             training.crew = team
             data = f"{zlib.crc32(repr(notes).encode()):08x}, {parts} parts"
             saved = None
-            if team.all_see(Path(checkpoint or room)):
+            if training.enduring(lambda: team.all_see(Path(checkpoint or room))):
                 saved = Folder(Path(checkpoint or room), self, data)
             elif checkpoint is not None:
                 raise CheckpointError(
@@ -348,7 +348,7 @@ class RaySoftmaxClassifier(RayEstimator):
             training,  # type: ignore[arg-type]
             X=dataset,
             y=self.classes_,
-            title=f"softmax on {training.crew.size} workers",
+            title=f"softmax, {training.crew.size} × Ray",
             visits=training.size * training.crew.size,
             check=check,
             finish=lambda: self.__dict__.update(training.solution()),

@@ -1,6 +1,7 @@
 """Actors that hold something each, and what to do when one is lost."""
 
 import logging
+import math
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -93,7 +94,10 @@ class Team:
                 f"{size} workers need {size * cpus:g} CPUs, the cluster has {there:g}: add nodes, "
                 "or give fewer workers or a smaller cpus_per_worker"
             )
-        self._hire(cpus)
+        try:
+            self._hire(cpus)
+        except LostError as error:
+            self.revive(error, [])
 
     def __enter__(self) -> "Team":
         return self
@@ -155,34 +159,46 @@ class Team:
 
         What it needs may have been lost, too: it is made again before, while there is room.
         """
-        self.failures += 1
-        self.losses += 1
-        if self.failures > self.max_failures:
-            raise ClusterError(
-                f"workers were lost {self.failures} times in a row ({error}): see Ray's logs for "
-                "why (often memory), then run again with the same checkpoint"
-            ) from error
-        log.warning("a worker was lost (%s); going back to the last checkpoint", error)
-        self._dismiss()
+        while True:
+            self.failures += 1
+            self.losses += 1
+            if self.failures > self.max_failures:
+                raise ClusterError(
+                    f"workers were lost {self.failures} times in a row ({error}): see Ray's logs "
+                    "for why (often memory), then run again with the same checkpoint"
+                ) from error
+            log.warning("a worker was lost (%s); going back to the last checkpoint", error)
+            self._dismiss()
+            cpus = self._wait_for_room()
+            _bring_back(needed)
+            try:
+                return self._hire(cpus)
+            except LostError as again:
+                error = again
+
+    def _wait_for_room(self) -> float:
+        """Return how many CPUs a worker may have, once the cluster has recovered, or in time."""
         end = time.monotonic() + self.patience
         while available_cpus() < self.size * self.cpus and time.monotonic() < end:
             time.sleep(0.2)
-        cpus = min(self.cpus, available_cpus() / self.size)
-        if cpus == 0.0:
+        there = available_cpus()
+        if there == 0.0:
             raise ClusterError("the cluster has no CPU left: start its nodes, and run again")
-        if cpus < self.cpus:
-            log.warning(
-                "the cluster has shrunk: %d workers share %g CPUs", self.size, available_cpus()
-            )
-            cpus = int(cpus * 1000) / 1000  # Ray counts thousandths
-        try:
-            fetch([_is_there.remote(each) for each in needed])
-        except LostError as lost:
-            raise ClusterError(
-                f"rows were lost with their node ({lost}), and Ray cannot make them "
-                "again: read the data set from files (ray.data.read_parquet), not from memory"
-            ) from lost
-        self._hire(cpus)
+        if there >= self.size * self.cpus:
+            return self.cpus
+        log.warning("the cluster has shrunk: %d workers share %g CPUs", self.size, there)
+        return math.floor(1000 * there / self.size) / 1000  # Ray counts thousandths
+
+
+def _bring_back(needed: Sequence[Any]) -> None:
+    """Let Ray make again what was lost with a node."""
+    try:
+        fetch([_is_there.remote(each) for each in needed])
+    except LostError as lost:
+        raise ClusterError(
+            f"rows were lost with their node ({lost}), and Ray cannot make them again: read the "
+            "data set from files (ray.data.read_parquet), not from memory"
+        ) from lost
 
 
 @ray.remote(num_cpus=0)

@@ -1,0 +1,96 @@
+"""monro fit --engine ray."""
+
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from monro.cli.common import check_model, check_output, parse_settings, print_result, run_fit, say
+from monro.cli.models import check_labels, read_data
+from monro.data.files import is_stdin
+from monro.data.registry import resolve, target_of
+from monro.progress import patient_console
+from monro.ray import RayLinearClassifier, RaySoftmaxClassifier
+from monro.ray.shards import dataset_of
+
+_ESTIMATORS: dict[str, Any] = {"binary": RayLinearClassifier, "softmax": RaySoftmaxClassifier}
+_BLOCKS = 16  # that rows read here are sent to the cluster in
+
+
+def fit(
+    data_name: str,
+    model: Path,
+    task: str,
+    parameters: dict[str, Any],
+    settings: list[str],
+    *,
+    address: str | None,
+    checkpoint: Path | None,
+    n_features: int | None,
+    first_feature: int | None,
+    target: str | None,
+    first_label: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Fit on a cluster and save; say what was done.
+
+    The nodes read Parquet themselves, other files this process reads for them.
+    """
+    console = patient_console(stderr=True, quiet=quiet)
+    kind = _ESTIMATORS[task]
+    parameters |= parse_settings(settings, sorted(kind().get_params()))
+    estimator = kind(**parameters | {"verbose": parameters.get("verbose", 0 if quiet else 1)})
+    check_output(model, data_name, *([checkpoint] if checkpoint else []))
+    check_model(model)
+    begin = time.perf_counter()
+    ray.init(address=address, logging_level="WARNING", log_to_driver=False)
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    target = target or target_of(data_name)
+    path = None if is_stdin(data_name) else Path(resolve(data_name))
+    layout = None
+    if path is not None and _is_parquet(path):
+        dataset, label = ray.data.read_parquet(str(path.absolute())), target or "label"
+    else:
+        data = read_data(
+            console,
+            data_name,
+            n_features=n_features,
+            first_feature=first_feature,
+            target=target,
+        )
+        check_labels(data, task, data_name, first_label)
+        assert data.y is not None
+        dataset, label, layout = dataset_of(data.X, data.y, _BLOCKS), "label", data.layout
+        n_features = data.X.shape[1]
+    nodes = len([node for node in ray.nodes() if node["Alive"]])
+    say(console, f"{data_name}: on {nodes} {'node' if nodes == 1 else 'nodes'} of Ray")
+    run_fit(
+        console,
+        estimator,
+        checkpoint,
+        lambda: estimator.fit(dataset, label, n_features=n_features, checkpoint=checkpoint),
+    )
+    local = estimator.to_local()
+    if layout is not None:
+        local._layout = layout._asdict()
+    local.save(model)
+    if checkpoint is not None:  # its work is done, and the model is safe
+        shutil.rmtree(checkpoint) if checkpoint.is_dir() else checkpoint.unlink(missing_ok=True)
+    seconds = time.perf_counter() - begin
+    result = {
+        "model": str(model),
+        "features": local.n_features_in_,
+        "classes": local.classes_.tolist(),
+        "epochs": local.n_iter_,
+        "workers_lost": estimator.losses_,
+        "seconds": seconds,
+        "mean_loss": local.history_[-1]["loss"],
+    }
+    print_result(f"{type(local).__name__}", result, as_json)
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.suffix == ".parquet" or (path.is_dir() and any(path.glob("*.parquet")))

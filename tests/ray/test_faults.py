@@ -1,0 +1,174 @@
+"""Workers killed, a node stopped, the driver killed: the result is that of a fit without."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
+
+from monro import load  # noqa: E402
+from monro.ray import RayLinearClassifier, RaySoftmaxClassifier  # noqa: E402
+from monro.ray.shards import dataset_of  # noqa: E402
+from monro.ray.team import ClusterError  # noqa: E402
+from tests.ray.data import many_classes  # noqa: E402
+
+pytestmark = pytest.mark.ray
+
+
+def workers():
+    """Return the processes of workers on this host."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if (folder / "cmdline").read_bytes().startswith(b"ray::Holder"):
+                found.append(int(folder.name))
+        except OSError:
+            pass
+    return found
+
+
+class Killer(threading.Thread):
+    """Kills a worker now and then, until it is told to stop."""
+
+    def __init__(self, seed, kills, longest):
+        super().__init__(daemon=True)
+        self.random, self.left, self.longest = random.Random(seed), kills, longest
+        self.killed = 0
+        self.stopped = threading.Event()
+
+    def run(self):
+        while self.left and not self.stopped.is_set():
+            self.stopped.wait(self.random.uniform(0.0, self.longest))
+            victims = workers()
+            if victims and not self.stopped.is_set():
+                os.kill(self.random.choice(victims), signal.SIGKILL)
+                self.killed += 1
+                self.left -= 1
+                self.stopped.wait(2.0)  # time to notice
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *error):
+        self.stopped.set()
+        self.join()
+
+
+def softmax(**parameters):
+    settings = {"workers": 2, "max_epochs": 25, "random_state": 0, "learning_rate": 3.0}
+    return RaySoftmaxClassifier(**settings | parameters)
+
+
+def fitted(model, data, **options):
+    X, y = data
+    return model.fit(dataset_of(X, y, 4), "label", n_features=X.shape[1], **options).to_local()
+
+
+def same(a, b):
+    return np.array_equal(a.coef_, b.coef_) and np.array_equal(a.intercept_, b.intercept_)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return many_classes(n=6000, K=200)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(cluster, data):
+    return fitted(softmax(), data)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_killed_workers_change_no_bit(cluster, data, undisturbed, seed):
+    model = softmax(max_failures=10)
+    with Killer(seed, kills=2, longest=1.5) as killer:
+        local = fitted(model, data)
+    assert killer.killed >= 1
+    assert 1 <= model.losses_ <= killer.killed
+    assert same(local, undisturbed)
+    assert [r["loss"] for r in local.history_] == [r["loss"] for r in undisturbed.history_]
+
+
+@pytest.mark.parametrize("solver", ["aisgd", "dual"])
+def test_killed_workers_change_no_bit_of_a_linear_model(cluster, data, solver):
+    X, y = data
+    y = y % 2
+    settings = {"solver": solver, "loss": "log", "alpha": 1e-4, "max_epochs": 40}
+    make = lambda: RayLinearClassifier(workers=2, random_state=0, max_failures=10, **settings)  # noqa: E731
+    expected = fitted(make(), (X, y))
+    model = make()
+    with Killer(1, kills=1, longest=0.5) as killer:
+        local = fitted(model, (X, y))
+    assert killer.killed == 1
+    assert same(local, expected)
+
+
+def test_a_node_that_stops_changes_no_bit(cluster, data, undisturbed):
+    (node,) = cluster.nodes[1:]
+    model = softmax(patience=3.0)
+
+    def stop_when_busy():
+        while len(workers()) < 2:
+            time.sleep(0.05)
+        time.sleep(2.0)
+        node.stop()
+
+    stopper = threading.Thread(target=stop_when_busy, daemon=True)
+    stopper.start()
+    try:
+        local = fitted(model, data)
+        stopper.join()
+        assert model.losses_ >= 1
+        assert same(local, undisturbed)
+        cluster.wait_for(1)
+    finally:
+        cluster.nodes.remove(node)
+        cluster.join()
+        cluster.wait_for(2)
+
+
+def test_a_cluster_too_small_is_told_at_once(cluster, data):
+    with pytest.raises(ClusterError, match=r"3 workers need 3 CPUs, the cluster has 2: add nodes"):
+        fitted(softmax(workers=3), data)
+
+
+def test_losses_without_end_end(cluster, data):
+    model = softmax(max_failures=1, max_epochs=2000)
+    with Killer(0, kills=50, longest=0.1), pytest.raises(ClusterError, match="2 times in a row"):
+        fitted(model, data)
+
+
+DRIVER = """
+import sys
+import ray
+from monro.ray.shards import dataset_of
+from tests.ray.data import many_classes
+from tests.ray.test_faults import fitted, softmax
+ray.init(address=sys.argv[1], logging_level="ERROR", log_to_driver=False)
+fitted(softmax(), many_classes(n=6000, K=200), checkpoint=sys.argv[2]).save(sys.argv[3])
+"""
+
+
+def test_a_killed_driver_goes_on_from_its_checkpoint(cluster, undisturbed, tmp_path):
+    folder, model = tmp_path / "checkpoint", tmp_path / "model.monro"
+    command = [sys.executable, "-c", DRIVER, cluster.address, str(folder), str(model)]
+    first = subprocess.Popen(command)
+    end = time.monotonic() + 120.0
+    while not (folder / "manifest.monro").exists():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    first.kill()
+    first.wait()
+    assert not model.exists()
+    subprocess.run(command, check=True, timeout=180)
+    assert same(load(model), undisturbed)
+    assert len(list(folder.glob("epoch-*"))) == 1

@@ -16,21 +16,23 @@ from monro.rows import Array
 _TARGETS = ("label", "target", "class", "y")
 
 
-def _pyarrow() -> Any:
+def load_pyarrow() -> Any:
+    """Import pyarrow, or say how to install it."""
     try:
         import pyarrow
+        import pyarrow.compute
         import pyarrow.csv
         import pyarrow.parquet
     except ImportError:
         raise MissingExtraError(
-            "reading CSV and Parquet needs pyarrow: pip install 'monro[data]'"
+            "reading CSV, Parquet and Arrow needs pyarrow: pip install 'monro[data]'"
         ) from None
     return pyarrow
 
 
 def read_table(path: str | Path, layout: Layout | None, target: str | None, labelled: bool) -> Data:
     """Read a table; parameters as in `read`."""
-    pa = _pyarrow()
+    pa = load_pyarrow()
     name = display_name(path)
     text = b"".join(chunks(path)).removeprefix(b"\xef\xbb\xbf")
     if not text.strip():
@@ -40,34 +42,53 @@ def read_table(path: str | Path, layout: Layout | None, target: str | None, labe
         _check_encoding(text, name)
         table, places = _parse_csv(pa, text, name)
     else:
-        table, places = _parse_parquet(pa, text, name), _Places(name)
+        table, places = _parse_parquet(pa, text, name), Places(name)
     if table.num_rows == 0:
         raise DataError("the table has no rows", name)
-    target = _choose_target(table.column_names, layout, target, labelled, name)
-    y = _labels(table[target], target, places) if labelled and target is not None else None
+    target = choose_target(table.column_names, layout, target, labelled, name)
+    y = labels_of(table[target], target, places) if labelled and target is not None else None
     names = _features(table.column_names, target, layout, name)
-    single = all(str(table[column].type) in ("float", "halffloat") for column in names)
-    X = np.empty((table.num_rows, len(names)), np.float32 if single else np.float64)
-    for k, column in enumerate(names):
-        X[:, k] = _numbers(table[column], column, places)
+    X = array_of(table, names, places)
     format_ = "CSV" if is_csv else "Parquet"
     notes = (f"labels are in the column {target!r}",) if y is not None else ()
     return Data(X, y, Layout(len(names), 0, tuple(names), target), format_, notes)
 
 
-class _Places:
-    """Names the rows of a table: by their line in a text, else by their number."""
+def array_of(table: Any, names: list[str], places: "Places") -> Array:
+    """Return columns of numbers as an array: float32 where that holds them all, else float64."""
+    single = all(is_single(table[column].type) for column in names)
+    X = np.empty((table.num_rows, len(names)), np.float32 if single else np.float64)
+    for k, column in enumerate(names):
+        X[:, k] = numbers_of(table[column], column, places)
+    return X
 
-    def __init__(self, name: str, text: bytes | None = None, headings: int = 0):
+
+class Places:
+    """Names the rows of a table: by their line in a text, else by their number.
+
+    Parameters
+    ----------
+    name : str
+        Of the file.
+    text : bytes, optional
+        Its contents.
+    headings : int
+        Lines of the text before the first row.
+    start : int
+        Rows before this table's, where it is one of several parts.
+    """
+
+    def __init__(self, name: str, text: bytes | None = None, headings: int = 0, start: int = 0):
         self.name = name
         self.text = text
         self.headings = headings
+        self.start = start
 
     def error(self, row: int, column: str, what: str, cure: str = "") -> DataError:
         """Return the error to raise for a cell."""
         what = f"column {column!r}: {what}"
         if self.text is None:
-            return DataError(f"row {row + 1}, {what}", self.name, None, cure)
+            return DataError(f"row {self.start + row + 1}, {what}", self.name, None, cure)
         # Blank lines are no rows.
         filled = (k for k, line in enumerate(self.text.split(b"\n"), 1) if line.strip())
         line = next(islice(filled, row + self.headings, None))
@@ -107,7 +128,7 @@ def _check_encoding(text: bytes, name: str) -> None:
         raise DataError("the text is not UTF-8", name, line, "convert it") from None
 
 
-def _parse_csv(pa: Any, text: bytes, name: str) -> tuple[Any, _Places]:
+def _parse_csv(pa: Any, text: bytes, name: str) -> tuple[Any, Places]:
     """Return the table, and how to name its rows."""
     first = text.lstrip().partition(b"\n")[0].strip()
     delimiter = max((b",", b"\t", b";"), key=first.count).decode()
@@ -132,7 +153,7 @@ def _parse_csv(pa: Any, text: bytes, name: str) -> tuple[Any, _Places]:
     repeated = {n for n in table.column_names if table.column_names.count(n) > 1}
     if repeated:
         raise DataError(f"two columns are named {sorted(repeated)[0]!r}", name, 1, "rename one")
-    return table, _Places(name, text, 0 if headless else 1)
+    return table, Places(name, text, 0 if headless else 1)
 
 
 def _parse_parquet(pa: Any, text: bytes, name: str) -> Any:
@@ -156,7 +177,7 @@ def _is_number(word: str) -> bool:
     return True
 
 
-def _choose_target(
+def choose_target(
     columns: list[str], layout: Layout | None, target: str | None, labelled: bool, name: str
 ) -> str | None:
     """Return the column of labels; None where there is none and none is needed."""
@@ -181,16 +202,18 @@ def _choose_target(
     )
 
 
-def _first_null(column: Any) -> int:
+def first_null(column: Any) -> int:
+    """Return the first row of a column that has no value."""
     return int(np.flatnonzero(np.asarray(column.is_null()))[0])
 
 
-def _labels(column: Any, label: str, places: _Places) -> Array:
+def labels_of(column: Any, label: str, places: Places) -> Array:
+    """Return a column of labels, or name the row that has none."""
     if column.null_count:
-        raise places.error(_first_null(column), label, "the label is missing", "drop the row")
+        raise places.error(first_null(column), label, "the label is missing", "drop the row")
     if str(column.type).startswith(("int", "uint", "bool")):
         return np.asarray(column.to_numpy()).astype(np.int64)
-    if _is_numeric(column):
+    if is_numeric(column.type):
         y = np.asarray(column.to_numpy(), dtype=np.float64)
         bad = np.flatnonzero(~np.isfinite(y))
         if bad.size:
@@ -203,18 +226,22 @@ def _labels(column: Any, label: str, places: _Places) -> Array:
     return words
 
 
-def _is_numeric(column: Any) -> bool:
-    return str(column.type).startswith(
-        ("int", "uint", "float", "double", "half", "bool", "decimal")
-    )
+def is_numeric(kind: Any) -> bool:
+    """Tell whether values of an Arrow type are numbers."""
+    return str(kind).startswith(("int", "uint", "float", "double", "half", "bool", "decimal"))
 
 
-def _numbers(column: Any, label: str, places: _Places) -> Array:
+def is_single(kind: Any) -> bool:
+    """Tell whether float32 holds all values of an Arrow type of numbers."""
+    return str(kind) in ("float", "halffloat")
+
+
+def numbers_of(column: Any, label: str, places: Places) -> Array:
     """Return a column of features, or name the cell that is no number."""
     if column.null_count:
         cure = "fill it in, or drop the row"
-        raise places.error(_first_null(column), label, "the value is missing", cure)
-    if not _is_numeric(column):
+        raise places.error(first_null(column), label, "the value is missing", cure)
+    if not is_numeric(column.type):
         cells = column.to_pylist()
         row = next((k for k, cell in enumerate(cells) if not _is_number(str(cell))), 0)
         cure = "encode it as numbers, or drop the column"

@@ -1,0 +1,191 @@
+"""Arrow tables as rows and labels, whoever brings them: a Parquet data set, a reader, Ray.
+
+The columns besides the labels are the features, in one of three forms: each a number; one column of
+vectors, all of a length; or the columns and values of sparse rows, in two columns of lists.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from monro.data.tables import Places, array_of, first_null, is_numeric, is_single, labels_of
+from monro.data.tables import load_pyarrow as load_pyarrow  # whoever makes batches needs it
+from monro.rows import Array
+
+_LARGEST = np.iinfo(np.int32).max - 1  # feature
+
+
+def rows_of_batch(
+    batch: Any,
+    label_column: str | None,
+    feature_columns: Sequence[str] | None = None,
+    n_features: int | None = None,
+    *,
+    places: Places | None = None,
+) -> tuple[Any, Array | None]:
+    """Return the rows and labels of an Arrow table.
+
+    Parameters
+    ----------
+    batch : pyarrow.Table or pyarrow.RecordBatch
+        The table.
+    label_column : str or None
+        The column of labels, if there is one.
+    feature_columns : list of str, optional
+        The columns of features: numbers; or one of vectors; or, of sparse rows, that of the
+        features' numbers (from 0) and that of their values. By default all but the labels.
+    n_features : int, optional
+        The width; by default that of the vectors, or the highest number of a sparse row and one.
+    places : Places, optional
+        How to name rows in messages.
+
+    Returns
+    -------
+    X : array or CSR matrix
+        C-contiguous, or in canonical order: of float32 where that holds all numbers, else float64.
+    y : array or None
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> rows = {"index": [[0, 2], [1]], "value": [[1.0, 2.0], [3.0]]}
+    >>> table = pa.table(rows | {"label": ["a", "b"]})
+    >>> X, y = rows_of_batch(table, "label")
+    >>> X.toarray()
+    array([[1., 0., 2.],
+           [0., 3., 0.]])
+    >>> y.tolist()
+    ['a', 'b']
+    """
+    pa = load_pyarrow()
+    table = batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
+    places = places or Places("the table")
+    names = table.column_names
+    for column in (label_column, *(feature_columns or ())):
+        if column is not None and names.count(column) != 1:
+            what = "no column" if column not in names else "more than one column"
+            raise ValueError(f"{places.name}: there is {what} {column!r}; there are {_some(names)}")
+    y = None if label_column is None else labels_of(table[label_column], label_column, places)
+    features = list(feature_columns or (name for name in names if name != label_column))
+    if not features:
+        raise ValueError(f"{places.name}: there is no column besides the labels")
+    table = table.select(features)
+    lists = [name for name in features if _is_list(pa, _plain(pa, table[name]).type)]
+    if not lists:
+        return _of_width(array_of(table, features, places), n_features, places), y
+    if len(lists) < len(features) or len(lists) > 2:
+        raise ValueError(
+            f"{places.name}: the features are {_some(features)}, of which {_some(lists)} hold "
+            "lists; choose numbers, one column of vectors, or two of sparse rows in feature_columns"
+        )
+    if len(lists) == 1:
+        return _of_width(_vectors(pa, table, lists[0], places), n_features, places), y
+    numbers, values = lists if feature_columns else _which_is_which(pa, table, lists, places)
+    return _sparse(pa, table, numbers, values, n_features, places), y
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:8])) + (", …" if len(names) > 8 else "")
+
+
+def _plain(pa: Any, column: Any) -> Any:
+    """Return a column as it is stored: tensors are lists of one size."""
+    if not isinstance(column.type, pa.BaseExtensionType):
+        return column
+    return pa.chunked_array([part.storage for part in column.chunks], column.type.storage_type)
+
+
+def _is_list(pa: Any, kind: Any) -> bool:
+    types = pa.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _of_width(X: Array, n_features: int | None, places: Places) -> Array:
+    if n_features is not None and X.shape[1] != n_features:
+        raise ValueError(f"{places.name}: it has {X.shape[1]:,} features, not {n_features:,}")
+    return X
+
+
+def _lists(pa: Any, table: Any, name: str, places: Places) -> tuple[Any, Array]:
+    """Return all numbers of a column of lists, and how many each row has."""
+    column = _plain(pa, table[name])
+    if column.null_count:
+        cure = "fill it in, or drop the row"
+        raise places.error(first_null(column), name, "the list is missing", cure)
+    lengths = np.asarray(pa.compute.list_value_length(column).to_numpy(), np.int64)
+    flat = pa.compute.list_flatten(column)
+    if _is_list(pa, flat.type):
+        raise places.error(0, name, "a list of lists is no vector", "flatten it")
+    if flat.null_count or not is_numeric(flat.type):
+        at = first_null(flat) if flat.null_count else 0
+        row = int(np.searchsorted(np.cumsum(lengths), at, side="right"))
+        what = "a value is missing" if flat.null_count else f"{flat[at].as_py()!r:.40} is no number"
+        raise places.error(min(row, lengths.size - 1), name, what, "give numbers")
+    return flat, lengths
+
+
+def _values(flat: Any, lengths: Array, name: str, places: Places) -> Array:
+    dtype = np.float32 if is_single(flat.type) else np.float64
+    values = np.array(flat.to_numpy(), dtype)  # Arrow's own memory cannot be written to
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size:
+        row = int(np.searchsorted(np.cumsum(lengths), bad[0], side="right"))
+        raise places.error(row, name, f"a value is {values[bad[0]]}", "give numbers")
+    return values
+
+
+def _vectors(pa: Any, table: Any, name: str, places: Places) -> Array:
+    flat, lengths = _lists(pa, table, name, places)
+    ragged = np.flatnonzero(lengths != lengths[:1])
+    if ragged.size:
+        row = int(ragged[0])
+        what = f"the vector has {lengths[row]} numbers, the first one {lengths[0]}"
+        raise places.error(row, name, what, "give all the same length, or two columns of lists")
+    width = int(lengths[0]) if lengths.size else 0
+    return _values(flat, lengths, name, places).reshape(lengths.size, width)
+
+
+def _which_is_which(pa: Any, table: Any, lists: list[str], places: Places) -> list[str]:
+    """Return the columns of sparse rows: first that of the features' numbers."""
+    kinds = [_plain(pa, table[name]).type.value_type for name in lists]
+    whole = [name for name, kind in zip(lists, kinds, strict=True) if pa.types.is_integer(kind)]
+    if len(whole) != 1:
+        what = "neither holds" if not whole else "both hold"
+        raise ValueError(
+            f"{places.name}: of {_some(lists)} {what} integers; name the features' numbers and "
+            "their values, in this order, in feature_columns"
+        )
+    return sorted(lists, key=lambda name: name != whole[0])
+
+
+def _sparse(
+    pa: Any, table: Any, numbers: str, values: str, n_features: int | None, places: Places
+) -> sp.csr_matrix:
+    flat, lengths = _lists(pa, table, numbers, places)
+    if not pa.types.is_integer(flat.type):
+        raise places.error(0, numbers, "a feature's number must be an integer", "convert them")
+    amounts, also = _lists(pa, table, values, places)
+    different = np.flatnonzero(lengths != also)
+    if different.size:
+        row = int(different[0])
+        what = f"it has {also[row]} values for {lengths[row]} features of {numbers!r}"
+        raise places.error(row, values, what, "give one for each")
+    columns = np.asarray(flat.to_numpy())
+    width = n_features or int(columns.max(initial=0)) + 1
+    outside = np.flatnonzero((columns < 0) | (columns >= width) | (columns > _LARGEST))
+    if outside.size:
+        row = int(np.searchsorted(np.cumsum(lengths), outside[0], side="right"))
+        what = f"the feature {columns[outside[0]]} is none of the {width:,} numbered from 0"
+        raise places.error(row, numbers, what, "number them from 0, or give a higher n_features")
+    X = sp.csr_matrix(
+        (
+            _values(amounts, also, values, places),
+            columns.astype(np.int32),
+            np.append(0, np.cumsum(lengths)),
+        ),
+        shape=(lengths.size, width),
+    )
+    X.sum_duplicates()
+    return X

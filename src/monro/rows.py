@@ -290,7 +290,8 @@ class Centered(NamedTuple):
         prefetch_weights(self.rows, i, w)
 
 
-def _read_only(array: Array, dtype: Any) -> Array:
+def read_only(array: Array, dtype: Any) -> Array:
+    """Return an array as kernels take those they do not write to, without a copy if possible."""
     # A read-only array is another type to Numba: were some writeable, each kernel would be
     # compiled twice.
     view = np.require(np.asarray(array), dtype=dtype, requirements=["C", "A"]).view()
@@ -309,16 +310,16 @@ def as_rows(X: Any) -> Sparse | Dense:
     43.0
     """
     if sp.issparse(X):
-        indices = _read_only(X.indices, np.int32).view(np.uint32)
-        indptr = _read_only(X.indptr, np.int64).view(np.uint64)
-        return as_sparse(_read_only(X.data, X.dtype), indices, indptr, X.shape[1])
-    return Dense(_read_only(X, X.dtype))
+        indices = read_only(X.indices, np.int32).view(np.uint32)
+        indptr = read_only(X.indptr, np.int64).view(np.uint64)
+        return as_sparse(read_only(X.data, X.dtype), indices, indptr, X.shape[1])
+    return Dense(read_only(X, X.dtype))
 
 
 def as_sparse(data: Array, indices: Array, indptr: Array, width: int) -> Sparse:
     """Wrap the arrays of a CSR matrix of that width."""
     kind = WideSparse if width > WIDE else Sparse
-    return kind(data, _read_only(indices, np.uint32), indptr)
+    return kind(data, read_only(indices, np.uint32), indptr)
 
 
 @kernel

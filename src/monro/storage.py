@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from monro import persist
 from monro.errors import CheckpointError, ModelFileError
-from monro.mapped import is_mapped
+from monro.mapped import is_mapped, pieces
 from monro.persist import Contents
 from monro.rows import Array
 
@@ -77,8 +77,12 @@ _SAMPLE_BYTES = 1 << 20
 
 def _checksum(array: Array, begin: int, *, whole: bool) -> int:
     """Return the CRC of an array, or of samples of a large one."""
+    if whole:
+        for part in pieces(array):
+            begin = zlib.crc32(np.ascontiguousarray(part).view(np.uint8).data, begin)
+        return begin
     flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-    if whole or flat.nbytes <= 2 * _SAMPLES * _SAMPLE_BYTES:
+    if flat.nbytes <= 2 * _SAMPLES * _SAMPLE_BYTES:
         return zlib.crc32(flat, begin)
     for start in np.linspace(0, flat.nbytes - _SAMPLE_BYTES, _SAMPLES).astype(np.int64):
         begin = zlib.crc32(flat[start : start + _SAMPLE_BYTES], begin)

@@ -341,7 +341,7 @@ class CRFTagger(FittedTagger):
             seed = saved.about("seed")
         rng = np.random.default_rng(seed)
         epochs = 0 if known is None else self.n_iter_
-        watching = self.tol is not None or self.verbose > 0 or hasattr(self, "_skl_callbacks")
+        watching = self.tol is not None or self.verbose > 0 or self._watched
         chosen = self.learning_rate == "auto" and known is None
         with self._trainer(corpus, known, features, problem, rng, epochs) as trainer:
             run_epochs(

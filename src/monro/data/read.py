@@ -13,6 +13,7 @@ from monro.data.scan import RowBlock
 from monro.data.svmlight import svmlight_blocks
 from monro.data.xc import parse_header, xc_blocks
 from monro.errors import DataError
+from monro.mapped import as_integers
 from monro.rows import Array
 
 
@@ -198,12 +199,6 @@ def lowest_labels(rows: RowBlock) -> Array:
     if rows.labels.size:
         y[labelled] = np.minimum.reduceat(rows.labels, starts[labelled])
     return y
-
-
-def as_integers(y: Array) -> Array:
-    """Return labels as integers where they all are."""
-    whole = np.isfinite(y).all() and (y == np.floor(y)).all() and np.abs(y).max(initial=0) < 2**53
-    return y.astype(np.int64) if whole else y
 
 
 def find_first_feature(lowest: int | None, known: int | None, source: RowSource) -> int:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from monro.data.files import chunks, display_name
-from monro.data.read import Data, Layout, as_integers
+from monro.data.read import Data, Layout
 from monro.errors import DataError, MissingExtraError
+from monro.mapped import as_integers
 from monro.rows import Array
 
 _TARGETS = ("label", "target", "class", "y")
@@ -146,7 +147,7 @@ def _parse_csv(pa: Any, text: bytes, name: str) -> tuple[Any, Places]:
         reason = str(error)
         row = re.search(r"Row #(\d+): (.*)", reason)
         if row is None:
-            raise DataError(f"the table cannot be read ({_one_line(reason)})", name) from None
+            raise DataError(f"the table cannot be read ({one_line(reason)})", name) from None
         counts = re.search(r"Expected (\d+) columns, got (\d+)", row[2])
         what = f"the line has {counts[2]} columns, the first one {counts[1]}" if counts else row[2]
         raise DataError(what, name, int(row[1])) from None
@@ -161,11 +162,12 @@ def _parse_parquet(pa: Any, text: bytes, name: str) -> Any:
         return pa.parquet.read_table(io.BytesIO(text), use_threads=False, pre_buffer=False)
     except (pa.ArrowException, OSError) as error:
         raise DataError(
-            f"the Parquet file is damaged ({_one_line(str(error))})", name, cure="copy it again"
+            f"the Parquet file is damaged ({one_line(str(error))})", name, cure="copy it again"
         ) from None
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """Return the beginning of a message, on one line."""
     return " ".join(text.split())[:120]
 
 

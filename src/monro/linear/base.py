@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from monro import checks, persist
 from monro.errors import DivergenceError
-from monro.estimator import Estimator, drop_weightless
+from monro.estimator import Estimator, drop_weightless, of_mean_one
 from monro.fitting import Record, run_epochs
 from monro.linear import _checks
 from monro.linear.columns import Columns, columns_of
@@ -70,7 +70,7 @@ class Linear(Estimator):
         held_out = None
         if self.early_stopping:
             X, y, weight, held_out = self._hold_out(X, y, weight, seed)
-        weight = weight * (weight.size / weight.sum())
+        weight = of_mean_one(weight)
         problems = self._problems(X, y, weight, columns=columns)
         tasks = self._tasks(problems, rng, streaming=False)
         tests = [] if held_out is None else self._problems(*held_out, columns=columns)
@@ -81,7 +81,7 @@ class Linear(Estimator):
                 self,
                 trainer,
                 X=X,
-                y=self._labels(y),
+                y=self._labels(y) if self._watched else y,
                 title=self.solver_,
                 visits=y.size * len(tasks),
                 check=lambda record: self._check_finite(record, tasks),
@@ -144,6 +144,7 @@ class Linear(Estimator):
         loss = self._loss()
         rows = columns.rows(X)
         lam, biased = float(self.alpha), bool(self.fit_intercept)
+        weight = np.ascontiguousarray(weight)
         return [
             Problem(loss, Examples(rows, target, weight), lam, biased, columns.kept)
             for target in self._targets(y)
@@ -227,7 +228,7 @@ class Linear(Estimator):
         self, tasks: list[Task], tests: list[Problem]
     ) -> tuple[Callable[[], Record] | None, str | None]:
         """Return what to measure after each epoch, and which of it decides when to stop."""
-        watching = self.tol is not None or self.verbose > 0 or hasattr(self, "_skl_callbacks")
+        watching = self.tol is not None or self.verbose > 0 or self._watched
         if not watching and not tests:
             return None, None
 

@@ -132,6 +132,7 @@ class Pretender:
         self.problem = type("Problem", (), {"y": y, "sqnorm": one})
         self.plan = plan._replace(eta0=eta0)
         self.judged = Judged(X, y, one / 50, 1.0)
+        self.near = 1
         self.loss, self.visited, self.rates = loss, visited, []
 
     def __enter__(self):

@@ -10,8 +10,9 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from monro.errors import DivergenceError
-from monro.estimator import Estimator, drop_weightless
+from monro.estimator import Estimator, drop_weightless, of_mean_one
 from monro.fitting import Record, run_epochs
+from monro.mapped import in_memory, rows_at
 from monro.rows import Array
 from monro.softmax.evaluate import Weights, losses
 from monro.softmax.layout import class_major, is_sparse, n_blocks, sparse_if_mostly_zero
@@ -147,14 +148,14 @@ class Softmax(Estimator):
         self.classes_ = classes
         self.history_ = []
         if self.solver == "lbfgs":
-            return self._fit_lbfgs(X, y, weight, earlier)
+            return self._fit_lbfgs(in_memory(X), y, weight, earlier)
         taken = getattr(self, "_epochs", 0)
         rng = np.random.default_rng([seed, taken])
         held_out = None
         if self.early_stopping:
             X, y, weight, (held_X, *held) = self._hold_out(X, y, weight, seed)
             held_out = sparse_if_mostly_zero(held_X, self.dtype), *held
-        weight = weight * (weight.size / weight.sum())
+        weight = of_mean_one(weight)
 
         n_classes = classes.size
         rows = sparse_if_mostly_zero(X, self.dtype)
@@ -163,7 +164,7 @@ class Softmax(Estimator):
             slots = place_classes(make_plan(self, n_classes, 1.0), rows, y, counts, rng)
         else:
             slots = earlier.slots
-        problem = make_problem(rows, slots[y], weight, n_classes, self.dtype)
+        problem = make_problem(rows, slots.astype(np.int32)[y], weight, n_classes, self.dtype)
         plan = make_plan(self, n_classes, float(problem.sqnorm.mean(dtype=np.float64)))
         sampler = make_sampler(plan, problem.X, problem.y, problem.counts, rng)
         judged_X, judged_y, judged_weight = held_out or (rows, y, weight)
@@ -203,7 +204,7 @@ class Softmax(Estimator):
                 self,
                 trainer,
                 X=X,
-                y=self.classes_[y],
+                y=self.classes_[y] if self._watched else y,
                 title=self.solver,
                 visits=y.size,
                 check=self._check(trainer, y),
@@ -258,11 +259,12 @@ class Softmax(Estimator):
         rows = _judged(problem.y.size, self.classes_.size)
         own = np.argsort(trainer.slots)[problem.y[rows]]
         watching = self.tol is not None or self.verbose > 0
+        judged = rows_at(problem.X, rows) if watching else None
 
         def evaluate() -> Record:
             record = {}
             if watching:
-                each = losses(trainer.weights(), problem.X[rows], own, self._threads(), self.link)
+                each = losses(trainer.weights(), judged, own, self._threads(), self.link)
                 record["log_loss"] = float(np.average(each, weights=problem.weight[rows]))
             if held_out is not None:
                 X, y, weight = held_out
@@ -285,7 +287,8 @@ class Softmax(Estimator):
             # The classes drawn may be unlucky ones; the exact loss decides.
             rows = _judged(y.size, trainer.slots.size)
             with np.errstate(all="ignore"):
-                exact = losses(trainer.weights(), trainer.problem.X[rows], y[rows]).mean()
+                judged = rows_at(trainer.problem.X, rows)
+                exact = losses(trainer.weights(), judged, y[rows]).mean()
             if not exact <= most:
                 raise self._divergence(trainer.plan)
 
@@ -317,7 +320,7 @@ class Softmax(Estimator):
         W, bias = fit_lbfgs(
             X,
             y,
-            weight * (weight.size / weight.sum()),
+            of_mean_one(weight),
             n_classes,
             alpha=float(self.alpha),
             fit_intercept=bool(self.fit_intercept),

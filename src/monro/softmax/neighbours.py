@@ -17,7 +17,8 @@ import scipy.sparse as sp
 from sklearn.cluster import MiniBatchKMeans
 
 from monro._jit import kernel, leaf
-from monro.rows import Array
+from monro.mapped import part_borders, rows_at, rows_between
+from monro.rows import Array, read_only
 
 _MOST_NONZEROS = 1 << 22  # that the table is made of: of larger data, a random part
 # Features a row has, at least so many and so large a share of all, for its cells to be clusters.
@@ -114,7 +115,7 @@ def make_neighbours(X: Any, blocks_of_rows: Array, blocks: int, rng: np.random.G
     share = _MOST_NONZEROS / max(1, cells.nnz)
     if share < 1.0:
         rows = np.sort(rng.choice(rows.size, int(share * rows.size), replace=False))
-        counts = _count(cells[rows], blocks_of_rows[rows], blocks)
+        counts = _count(rows_at(cells, rows), blocks_of_rows[rows], blocks)
     else:
         counts = _count(cells, blocks_of_rows, blocks)
     totals = np.asarray(counts.sum(axis=1)).ravel()
@@ -125,9 +126,9 @@ def make_neighbours(X: Any, blocks_of_rows: Array, blocks: int, rng: np.random.G
     # The float32 numbers are the definition: a share is the difference of two of them, exactly.
     upto = ((running - before[cell]) / totals[cell]).astype(np.float32)
     return Neighbours(
-        cells.indptr.astype(np.int64, copy=False),
-        cells.indices.astype(np.int32, copy=False),
-        cells.data,
+        read_only(cells.indptr, np.int64),
+        read_only(cells.indices, np.int32),
+        read_only(cells.data, cells.dtype),
         told.astype(np.float32),
         counts.indptr.astype(np.int64),
         counts.indices.astype(np.int32),
@@ -160,15 +161,20 @@ def _told(counts: sp.csr_matrix, totals: Array, cell: Array) -> Array:
 def _clusters(X: Any, rng: np.random.Generator) -> sp.csr_matrix:
     """Return, as a matrix of ones, which cluster each row lies in."""
     n = X.shape[0]
-    X = X.toarray() if sp.issparse(X) else X  # of a few times the size, and much faster
-    some = X if n <= _LEARNT_FROM else X[np.sort(rng.choice(n, _LEARNT_FROM, replace=False))]
+    rows = np.arange(n) if n <= _LEARNT_FROM else rng.choice(n, _LEARNT_FROM, replace=False)
+    some = _dense(rows_at(X, np.sort(rows)))
     clusters = int(np.clip(n // _ROWS_A_CLUSTER, 1, _CLUSTERS))
     seed = int(rng.integers(2**31))
     means = MiniBatchKMeans(
         clusters, init="random", random_state=seed, n_init=1, batch_size=1024
     ).fit(some)
+    nearest = [means.predict(_dense(rows_between(X, *part))) for part in part_borders(X, 1 << 20)]
     one = np.ones(n, np.float32)
-    return sp.csr_matrix((one, means.predict(X), np.arange(n + 1)), shape=(n, clusters))
+    return sp.csr_matrix((one, np.concatenate(nearest), np.arange(n + 1)), shape=(n, clusters))
+
+
+def _dense(X: Any) -> Array:
+    return np.asarray(X.toarray() if sp.issparse(X) else X)  # larger, and much faster
 
 
 @kernel

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from scipy.cluster.hierarchy import leaves_list, linkage
 from sklearn.random_projection import SparseRandomProjection
 
+from monro.mapped import part_borders, rows_between
 from monro.rows import Array
 from monro.softmax.layout import LANES
 from monro.softmax.solvers import Plan
@@ -39,12 +40,20 @@ def place_classes(plan: Plan, X: Any, y: Array, counts: Array, rng: np.random.Ge
 
 def similar_side_by_side(X: Any, y: Array, n_classes: int, rng: np.random.Generator) -> Array:
     """Return the classes in the order of the leaves of a tree, by their mean rows."""
-    counts = np.bincount(y, minlength=n_classes)
-    share = 1.0 / np.maximum(counts, 1)[y]
-    means = sp.csr_matrix((share, (y, np.arange(y.size))), shape=(n_classes, y.size)) @ X
-    if means.shape[1] > _DIRECTIONS:
+    projection = None
+    if X.shape[1] > _DIRECTIONS:
         seed = int(rng.integers(2**31))
-        means = SparseRandomProjection(_DIRECTIONS, random_state=seed).fit_transform(means)
-    means = means.toarray() if sp.issparse(means) else means
+        projection = SparseRandomProjection(_DIRECTIONS, random_state=seed)
+        projection.fit(sp.csr_matrix((1, X.shape[1])))
+    means = np.zeros((n_classes, min(X.shape[1], _DIRECTIONS)))
+    for start, stop in part_borders(X):
+        # Projected row by row: all means of wide rows would be larger than the model.
+        part, own = rows_between(X, start, stop), y[start:stop]
+        if projection is not None:
+            part = part @ projection.components_.T
+        ones, rows = np.ones(own.size), np.arange(own.size)
+        sums = sp.csr_matrix((ones, (own, rows)), shape=(n_classes, own.size)) @ part
+        means += sums.toarray() if sp.issparse(sums) else sums
+    means /= np.maximum(np.bincount(y, minlength=n_classes), 1)[:, None]
     means /= np.abs(means).max() or 1.0  # no square overflows
     return np.asarray(leaves_list(linkage(means, "ward")))

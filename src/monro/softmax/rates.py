@@ -11,6 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from monro.fitting import visiting_order
+from monro.rows import Array
 from monro.softmax.evaluate import losses
 from monro.softmax.solvers import rate_at
 from monro.softmax.train import Trainer
@@ -57,7 +59,12 @@ def choose_rate(
     fit = n * plan.epochs
     fewest = min(fit, max(_FEWEST, min(n // 5, _ENOUGH)))
     steps = int(np.clip(fit * _SHARE, fewest, n * max(1, -(-_FEWEST // n))))
-    order = np.concatenate([rng.permutation(n) for _ in range(-(-steps // n))])[:steps]
+
+    def some_order() -> Array:
+        # Of a file, single rows would each be read with all that lies near them.
+        return visiting_order(n, rng, first.near) if first.near > 1 else rng.permutation(n)
+
+    order = np.concatenate([some_order()[:steps] for _ in range(-(-steps // n))])[:steps]
     parts = np.array_split(order, min(_PARTS, steps))
     tried: dict[float, float] = {}
     grows = plan.solver == "implicit" and plan.decay is None

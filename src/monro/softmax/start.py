@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from monro.mapped import pieces, rows_between
 from monro.rows import Array
 from monro.softmax.evaluate import Weights, losses, scores
 from monro.softmax.layout import LANES, view_of
@@ -18,15 +19,21 @@ def warm(plan: Plan, problem: Problem, state: State) -> None:
 
     A class without examples gets what half an example would give it.
     """
-    counts = np.bincount(problem.y, problem.weight, minlength=problem.counts.size)
+    size = problem.counts.size
+    counts = np.zeros(size)
+    for y, weight in zip(pieces(problem.y), pieces(problem.weight), strict=True):
+        counts += np.bincount(y, weight, minlength=size)
     log_share = np.log(np.maximum(counts, 0.5) / max(counts.sum(), 1.0))
     if plan.damping > 0.0:
         state.bias[: counts.size] = log_share
         normaliser = np.log(np.exp(log_share).sum())
-        own = log_share[problem.y]
+        own = log_share
     else:  # no intercepts to carry it: all classes are alike
-        normaliser, own = np.log(counts.size), 0.0
-    state.u[:] = normaliser if plan.formulation == "raman" else normaliser - own
+        normaliser, own = np.log(counts.size), np.zeros(counts.size)
+    if plan.formulation == "raman":
+        state.u[:] = normaliser
+    else:
+        state.u[:] = (normaliser - own).astype(state.u.dtype)[problem.y]
 
 
 def local_variables(
@@ -49,7 +56,8 @@ def local_variables(
         u = np.empty(problem.y.size)
         for a in range(0, u.size, 4096):
             rows = slice(a, a + 4096)
-            z = scores(sample, problem.X[rows]) - own[rows, None]
+            part = rows_between(problem.X, a, min(a + 4096, u.size))
+            z = scores(sample, part) - own[rows, None]
             z[lanes == problem.y[rows, None]] = -np.inf
             u[rows] = np.logaddexp(0.0, np.log(slots.size / real) + _log_sum(z))
     return np.asarray(u + own if plan.formulation == "raman" else u, plan.dtype)

@@ -220,7 +220,7 @@ def recode(found: Array, codes: Array, classes: Array, complaint: str) -> Array:
         row = int(np.flatnonzero(np.isin(codes, unknown))[0])
         label = found[codes[row : row + 1]].tolist()[0]
         raise ValueError(f"y: row {row} has the label {label!r}, which {complaint}")
-    return np.asarray(place[codes])
+    return mapped.look_up(place, codes)
 
 
 def weights(sample_weight: Any, X: Any) -> Array:
@@ -245,7 +245,7 @@ def class_weighted(
         known = set(classes.tolist())
         class_weight = {label: w for label, w in class_weight.items() if label in known}
     if isinstance(class_weight, str):
-        counts = np.bincount(codes, minlength=classes.size)
+        counts = mapped.count(codes, classes.size)
         per_class = codes.size / ((counts > 0).sum() * np.maximum(counts, 1.0))
         per_class[counts == 0] = 1.0
     else:

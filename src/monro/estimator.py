@@ -104,7 +104,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self,
         path: str | Path | None,
         X: Any,
-        y: Array,
+        y: Array | tuple[Array, ...],
         weight: Array,
         classes: Mapping[str, Any],
         alike: Callable[[Any, Any], bool] | None = None,

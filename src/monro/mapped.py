@@ -49,13 +49,13 @@ def rows_between(X: Any, start: int, stop: int) -> Any:
     return part
 
 
-def row_parts(X: Any, nonzeros: int = 1 << 24) -> Iterator[Any]:
+def row_parts(X: Any, nonzeros: int = 1 << 22) -> Iterator[Any]:
     """Yield the rows in parts of about that many non-zeros, as SciPy may have them."""
     for start, stop in part_borders(X, nonzeros):
         yield rows_between(X, start, stop)
 
 
-def part_borders(X: Any, nonzeros: int = 1 << 24) -> Iterator[tuple[int, int]]:
+def part_borders(X: Any, nonzeros: int = 1 << 22) -> Iterator[tuple[int, int]]:
     """Yield where parts of about that many non-zeros (of an array: numbers) begin and end."""
     start, n = 0, X.shape[0]
     while start < n:
@@ -105,6 +105,35 @@ def as_dtype(X: Any, dtype: Any) -> Any:
         return csr_from_files(_map_file(values, dtype), X.indices, X.indptr, X.shape[1])
 
 
+def room(size: int, dtype: Any) -> Array:
+    """Return an array of zeros that lies in a file, which goes with it."""
+    with tempfile.TemporaryFile() as file:
+        file.truncate(max(1, size) * np.dtype(dtype).itemsize)
+        return np.memmap(file, dtype, mode="r+", shape=(size,))
+
+
+def room_beside(array: Array, dtype: Any) -> Array:
+    """Return an array as long as another one, which lies in a file if that does."""
+    in_file = isinstance(array, np.memmap)
+    return room(array.size, dtype) if in_file else np.empty(array.size, dtype)
+
+
+def look_up(table: Array, codes: Array) -> Array:
+    """Return ``table[codes]``, which lies in a file if the codes do."""
+    found = room_beside(codes, table.dtype)
+    for part, own in zip(pieces(codes), pieces(found), strict=True):
+        own[:] = table[part]
+    return found
+
+
+def count(codes: Array, size: int) -> Array:
+    """Return how often each of 0…size-1 occurs, with little memory."""
+    counts = np.zeros(size, np.int64)
+    for part in pieces(codes):
+        counts += np.bincount(part, minlength=size)
+    return counts
+
+
 def _map_file(file: Any, dtype: Any) -> Array:
     """Map what was written to a file, which may be closed then."""
     empty = file.seek(0, 2) == 0
@@ -146,7 +175,7 @@ class MappedLabels:
 
     def encode(self) -> tuple[Array, Array]:
         """Return the classes that occur, and the number of each row's among them."""
-        classes, codes = encode(self.numbers)
+        classes, codes = _encode(self.numbers)
         classes = as_integers(classes)
         return (classes if self.words is None else self.words[classes]), codes
 
@@ -165,10 +194,12 @@ def encode(y: Any) -> tuple[Array, Array]:
     >>> encode(np.array(["b", "a", "b"]))
     (array(['a', 'b'], dtype='<U1'), array([1, 0, 1], dtype=int32))
     """
-    if isinstance(y, MappedLabels):
-        return y.encode()
+    return y.encode() if isinstance(y, MappedLabels) else _encode(y)
+
+
+def _encode(y: Array) -> tuple[Array, Array]:
     classes = np.unique(np.concatenate([np.unique(part) for part in pieces(y)]))
-    codes = np.empty(y.size, np.int32)
+    codes = room_beside(y, np.int32)
     for part, own in zip(pieces(y), pieces(codes), strict=True):
         own[:] = np.searchsorted(classes, part)
     return classes, codes

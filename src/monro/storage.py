@@ -89,12 +89,13 @@ def _checksum(array: Array, begin: int, *, whole: bool) -> int:
     return begin
 
 
-def fingerprint(X: Any, y: Array, weight: Array) -> str:
+def fingerprint(X: Any, y: Array | tuple[Array, ...], weight: Array) -> str:
     """Tell data sets apart: by all labels, weights and row lengths, and samples of large values."""
     crc = 0
     for part in (X.data, X.indices) if sp.issparse(X) else (X,):
         crc = _checksum(part, crc, whole=False)
-    for part in (X.indptr, y, weight) if sp.issparse(X) else (y, weight):
+    labels = y if isinstance(y, tuple) else (y,)
+    for part in (*((X.indptr,) if sp.issparse(X) else ()), *labels, weight):
         crc = _checksum(part, crc, whole=True)
     # From a file other rows are held out, and no columns are left out.
     place = "mapped" if is_mapped(X) else "in memory"

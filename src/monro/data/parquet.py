@@ -33,20 +33,24 @@ def is_arrow(data: Any) -> bool:
     return type(data).__module__.partition(".")[0] == "pyarrow"
 
 
-def parquet_parts(path: str | Path, target: str | None) -> tuple[Parts, Layout | None]:
-    """Return rows and labels of a Parquet file or a folder of them, and what their columns are."""
+def open_parquet(path: str | Path) -> Any:
+    """Open a Parquet file, or a folder of them, as a data set."""
     load_pyarrow()
     import pyarrow.dataset
 
     files = parquet_files(path) or [Path(path)]
     name = display_name(path)
+    if not Path(path).exists():
+        raise DataError("there is no such file or folder", name)
     try:
-        data = pyarrow.dataset.dataset([str(file) for file in files], format="parquet")
-    except FileNotFoundError:
-        raise DataError("there is no such file", name) from None
+        return pyarrow.dataset.dataset([str(file) for file in files], format="parquet")
     except (pyarrow.ArrowException, OSError) as error:
         raise _damaged(error, name) from None
-    return arrow_parts(data, target, name)
+
+
+def parquet_parts(path: str | Path, target: str | None) -> tuple[Parts, Layout | None]:
+    """Return rows and labels of a Parquet file or a folder of them, and what their columns are."""
+    return arrow_parts(open_parquet(path), target, display_name(path))
 
 
 def arrow_parts(
@@ -68,6 +72,14 @@ def _rows_at_a_time(schema: Any) -> int:
 
 
 def _parts(data: Any, target: str | None, name: str, size: int) -> Parts:
+    for start, batch in batches_of(data, name, size):
+        X, y = rows_of_batch(batch, target, places=Places(name, start=start))
+        assert y is not None
+        yield X, y
+
+
+def batches_of(data: Any, name: str, size: int) -> Iterator[tuple[int, Any]]:
+    """Yield up to `size` rows at a time, and the number of the first."""
     pa = load_pyarrow()
     start = 0
     batches = _batches(data, size)
@@ -79,11 +91,8 @@ def _parts(data: Any, target: str | None, name: str, size: int) -> Parts:
         if batch is None:
             return
         for k in range(0, batch.num_rows, size):
-            part = batch.slice(k, size)
-            X, y = rows_of_batch(part, target, places=Places(name, start=start))
-            assert y is not None
-            start += part.num_rows
-            yield X, y
+            yield start + k, batch.slice(k, size)
+        start += batch.num_rows
 
 
 def _batches(data: Any, size: int) -> Iterator[Any]:

@@ -56,9 +56,7 @@ def open_source(data: Any, target: Any, dtype: str | None, *, weighted: bool) ->
             if target is not None:
                 raise ValueError("y: a store has its own labels; leave y None")
             return map_store(path)
-        if not path.exists():
-            raise DataError("there is no such file or folder", path)
-        if not is_parquet(path):
+        if path.exists() and not is_parquet(path):
             raise DataError(
                 "this is no store and no Parquet",
                 path,

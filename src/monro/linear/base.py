@@ -28,7 +28,7 @@ from monro.linear.train import (
     single_loss,
 )
 from monro.losses import Loss
-from monro.mapped import is_mapped, row_parts
+from monro.mapped import is_mapped, room_beside, row_parts
 from monro.rows import Array
 
 # A loss this many times that of zero weights is not learning: explicit steps are running away.
@@ -144,9 +144,10 @@ class Linear(Estimator):
         loss = self._loss()
         rows = columns.rows(X)
         lam, biased = float(self.alpha), bool(self.fit_intercept)
-        weight = np.ascontiguousarray(weight)
+        weights = room_beside(y, np.float64)
+        weights[:] = weight
         return [
-            Problem(loss, Examples(rows, target, weight), lam, biased, columns.kept)
+            Problem(loss, Examples(rows, target, weights), lam, biased, columns.kept)
             for target in self._targets(y)
         ]
 

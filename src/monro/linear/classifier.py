@@ -15,6 +15,7 @@ from monro.linear import _checks
 from monro.linear.base import Linear
 from monro.linear.solvers import Problem
 from monro.losses import Hinge, Log, Loss, SquaredHinge
+from monro.mapped import look_up
 from monro.rows import Array
 
 
@@ -144,9 +145,8 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         return self._losses[self.loss]()
 
     def _targets(self, y: Array) -> list[Array]:
-        if self.classes_.size == 2:
-            return [np.where(y == 1, 1.0, -1.0)]
-        return [np.where(y == k, 1.0, -1.0) for k in range(self.classes_.size)]
+        signs = 2.0 * np.eye(self.classes_.size) - 1.0
+        return [look_up(row, y) for row in (signs[1:] if len(signs) == 2 else signs)]
 
     def _coef_shape(self) -> tuple[int, ...]:
         return (1 if self.classes_.size == 2 else self.classes_.size, self.n_features_in_)

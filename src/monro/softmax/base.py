@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from monro.errors import DivergenceError
 from monro.estimator import Estimator, drop_weightless, of_mean_one
 from monro.fitting import Record, run_epochs
-from monro.mapped import in_memory, rows_at
+from monro.mapped import count, in_memory, look_up, rows_at
 from monro.rows import Array
 from monro.softmax.evaluate import Weights, losses
 from monro.softmax.layout import class_major, is_sparse, n_blocks, sparse_if_mostly_zero
@@ -160,11 +160,12 @@ class Softmax(Estimator):
         n_classes = classes.size
         rows = sparse_if_mostly_zero(X, self.dtype)
         if earlier is None:
-            counts = np.bincount(y, minlength=n_classes)
+            counts = count(y, n_classes)
             slots = place_classes(make_plan(self, n_classes, 1.0), rows, y, counts, rng)
         else:
             slots = earlier.slots
-        problem = make_problem(rows, slots.astype(np.int32)[y], weight, n_classes, self.dtype)
+        own_slots = look_up(slots.astype(np.int32), y)
+        problem = make_problem(rows, own_slots, weight, n_classes, self.dtype)
         plan = make_plan(self, n_classes, float(problem.sqnorm.mean(dtype=np.float64)))
         sampler = make_sampler(plan, problem.X, problem.y, problem.counts, rng)
         judged_X, judged_y, judged_weight = held_out or (rows, y, weight)
@@ -377,7 +378,8 @@ class Softmax(Estimator):
         rows = np.flatnonzero(weight)
         X, y, weight = drop_weightless(X, y, weight)
         slots = weights.slots
-        problem = make_problem(X, slots[y], weight, classes.size, self.dtype)
+        own_slots = look_up(slots.astype(np.int32), y)
+        problem = make_problem(X, own_slots, weight, classes.size, self.dtype)
         plan = make_plan(self, classes.size, float(problem.sqnorm.mean(dtype=np.float64)))
         # A fit before them has let the rate fall. Nobody knows how many batches there will be:
         # within one it stays the same.

@@ -111,10 +111,9 @@ def make_neighbours(X: Any, blocks_of_rows: Array, blocks: int, rng: np.random.G
     n, d = X.shape
     by_feature = sp.issparse(X) and X.nnz < n * max(_CROWD, _CROWDED * d)
     cells = X if by_feature else _clusters(X, rng)
-    rows = np.arange(blocks_of_rows.size)
     share = _MOST_NONZEROS / max(1, cells.nnz)
     if share < 1.0:
-        rows = np.sort(rng.choice(rows.size, int(share * rows.size), replace=False))
+        rows = np.sort(rng.choice(n, int(share * n), replace=False))
         counts = _count(rows_at(cells, rows), blocks_of_rows[rows], blocks)
     else:
         counts = _count(cells, blocks_of_rows, blocks)

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from scipy.cluster.hierarchy import leaves_list, linkage
 from sklearn.random_projection import SparseRandomProjection
 
-from monro.mapped import part_borders, rows_between
+from monro.mapped import count, part_borders, rows_between
 from monro.rows import Array
 from monro.softmax.layout import LANES
 from monro.softmax.solvers import Plan
@@ -54,6 +54,6 @@ def similar_side_by_side(X: Any, y: Array, n_classes: int, rng: np.random.Genera
         ones, rows = np.ones(own.size), np.arange(own.size)
         sums = sp.csr_matrix((ones, (own, rows)), shape=(n_classes, own.size)) @ part
         means += sums.toarray() if sp.issparse(sums) else sums
-    means /= np.maximum(np.bincount(y, minlength=n_classes), 1)[:, None]
+    means /= np.maximum(count(y, n_classes), 1)[:, None]
     means /= np.abs(means).max() or 1.0  # no square overflows
     return np.asarray(leaves_list(linkage(means, "ward")))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from monro.fitting import visiting_order
+from monro.fitting import Order
 from monro.rows import Array
 from monro.softmax.evaluate import losses
 from monro.softmax.solvers import rate_at
@@ -62,7 +62,7 @@ def choose_rate(
 
     def some_order() -> Array:
         # Of a file, single rows would each be read with all that lies near them.
-        return visiting_order(n, rng, first.near) if first.near > 1 else rng.permutation(n)
+        return Order(n, rng, first.near)[:steps] if first.near > 1 else rng.permutation(n)
 
     order = np.concatenate([some_order()[:steps] for _ in range(-(-steps // n))])[:steps]
     parts = np.array_split(order, min(_PARTS, steps))

@@ -33,7 +33,9 @@ def warm(plan: Plan, problem: Problem, state: State) -> None:
     if plan.formulation == "raman":
         state.u[:] = normaliser
     else:
-        state.u[:] = (normaliser - own).astype(state.u.dtype)[problem.y]
+        excess = (normaliser - own).astype(state.u.dtype)
+        for u, y in zip(pieces(state.u), pieces(problem.y), strict=True):
+            u[:] = excess[y]
 
 
 def local_variables(

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from monro._jit import kernel, vector_kernel
-from monro.fitting import Report, SingleTask, blocks_near, visiting_order
-from monro.mapped import as_dtype, is_mapped, pieces
+from monro.fitting import Order, Report, SingleTask, blocks_near
+from monro.mapped import as_dtype, count, is_mapped, pieces, room_beside
 from monro.rows import Array, Rows, as_rows, sqnorm
 from monro.softmax.evaluate import Weights
 from monro.softmax.layout import LANES, class_major, n_blocks, view_of
@@ -48,19 +48,19 @@ class Problem(NamedTuple):
 
 
 def make_problem(X: Any, y: Array, weight: Array, n_classes: int, dtype: str) -> Problem:
-    """Return a problem of checked data."""
+    """Return a problem of checked data; y are the slots of the classes, int32."""
     with np.errstate(over="ignore"):  # told below, with the row
         X = as_dtype(X, dtype)
-    lengths = np.empty(y.size, dtype)
+    lengths = room_beside(y, dtype)
     squared_lengths(as_rows(X), lengths)
     if not np.isfinite(lengths).all():
         row = int(np.flatnonzero(~np.isfinite(lengths))[0])
         raise ValueError(
             f"X: the squared length of row {row} overflows {dtype}; scale the features"
         )
-    counts = np.bincount(y, minlength=n_classes)
-    y = np.asarray(y, np.int32)
-    return Problem(X, y, weight.astype(dtype), lengths, counts)
+    weights = room_beside(y, dtype)
+    weights[:] = weight
+    return Problem(X, y, weights, lengths, count(y, n_classes))
 
 
 @kernel
@@ -161,7 +161,7 @@ class Trainer(SingleTask):
         if plan.sampling != "all" and plan.epochs - self.epochs <= plan.exact_epochs:
             exact = plan._replace(sampling="all", stiffness=0.0)
             self._follow(exact, AllBlocks(n_blocks(self.slots.size), plan.dtype))
-        order = visiting_order(n, self.rng, self.near) if self.shuffle else np.arange(n)
+        order = Order(n, self.rng, self.near) if self.shuffle else np.arange(n)
         start = self.schedule_start
         rate = rate_at(self.plan, start + self.epochs, start)
         loss = 0.0

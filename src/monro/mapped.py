@@ -5,8 +5,10 @@ make a copy of all columns here. So whoever works on mapped rows takes some at a
 functions below.
 """
 
+import mmap
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -73,12 +75,13 @@ def rows_at(X: Any, rows: Array) -> Any:
     """Return some rows of any matrix, copied into memory."""
     if not is_mapped(X):
         return X[rows]
-    starts = np.asarray(X.indptr[rows])
-    lengths = np.asarray(X.indptr[rows + 1]) - starts
-    indptr = np.append(0, np.cumsum(lengths))
-    cells = np.repeat(starts - indptr[:-1], lengths)
-    cells += np.arange(cells.size)
-    parts = np.asarray(X.data[cells]), np.asarray(X.indices[cells]), indptr
+    with visiting(X, rows):
+        starts = np.asarray(X.indptr[rows])
+        lengths = np.asarray(X.indptr[rows + 1]) - starts
+        indptr = np.append(0, np.cumsum(lengths))
+        cells = np.repeat(starts - indptr[:-1], lengths)
+        cells += np.arange(cells.size)
+        parts = np.asarray(X.data[cells]), np.asarray(X.indices[cells]), indptr
     return sp.csr_matrix(parts, shape=(rows.size, X.shape[1]))
 
 
@@ -147,6 +150,73 @@ def in_memory(X: Any) -> Any:
     return sp.csr_matrix((np.array(X.data), np.array(X.indices), np.array(X.indptr)), X.shape)
 
 
+# ------------------------------------------------------------------------------------ reading ahead
+
+_AT_ONCE = 1 << 21  # bytes that the system reads for one request, at least
+
+
+@contextmanager
+def visiting(X: Any, rows: Array, *beside: Array) -> Iterator[None]:
+    """Read these rows of mapped files, and what lies beside them, and no others meanwhile.
+
+    The system would read megabytes around each place that is visited, and throw out others for it.
+    """
+    if not is_mapped(X):
+        yield
+        return
+    with no_read_ahead(X.data, X.indices, X.indptr, *beside):
+        starts, stops = runs_of(rows)
+        for array in beside:
+            ask_for(array, starts, stops)
+        ask_for(X.indptr, starts, stops + 1)
+        cells = X.indptr[starts], X.indptr[stops]
+        ask_for(X.data, *cells)
+        ask_for(X.indices, *cells)
+        yield
+
+
+@contextmanager
+def no_read_ahead(*arrays: Array) -> Iterator[None]:
+    """Let the system read only what it is asked for, of those arrays that lie in files."""
+    maps = [_map_of(array) for array in arrays if isinstance(array, np.memmap)]
+    for each in maps:
+        each.madvise(mmap.MADV_RANDOM)
+    yield
+    for each in maps:
+        each.madvise(mmap.MADV_NORMAL)
+
+
+def _map_of(array: Any) -> mmap.mmap:
+    whole: mmap.mmap = array._mmap
+    return whole
+
+
+def runs_of(rows: Array) -> tuple[Array, Array]:
+    """Return where runs of rows begin and end that follow one another, in whatever order.
+
+    Examples
+    --------
+    >>> runs_of(np.array([7, 3, 4, 8, 5]))
+    (array([3, 7]), array([6, 9]))
+    """
+    rows = np.sort(rows)
+    gaps = np.flatnonzero(np.diff(rows) > 1)
+    return rows[np.append(0, gaps + 1)], rows[np.append(gaps, rows.size - 1)] + 1
+
+
+def ask_for(array: Array, starts: Array, stops: Array) -> None:
+    """Ask the system to read parts of an array, if that lies in a file."""
+    if not isinstance(array, np.memmap):
+        return
+    whole = _map_of(array)
+    offset = array.ctypes.data - np.frombuffer(whole, np.uint8).ctypes.data
+    first = (offset + np.asarray(starts) * array.itemsize) // mmap.PAGESIZE * mmap.PAGESIZE
+    last = np.minimum(offset + np.asarray(stops) * array.itemsize, len(whole))
+    for begin, end in zip(first.tolist(), last.tolist(), strict=True):
+        for k in range(begin, end, _AT_ONCE):
+            whole.madvise(mmap.MADV_WILLNEED, k, min(_AT_ONCE, end - k))
+
+
 # ------------------------------------------------------------------------------------------ labels
 
 
@@ -168,6 +238,19 @@ class MappedLabels:
 
     def __len__(self) -> int:
         return int(self.numbers.size)
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        return len(self)
+
+    @property
+    def dtype(self) -> Any:
+        """What they are as an array."""
+        if self.words is not None:
+            return self.words.dtype
+        whole = all((part == np.floor(part)).all() for part in pieces(self.numbers))
+        return np.dtype(np.int64 if whole else np.float64)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
         labels = as_integers(np.array(self.numbers))

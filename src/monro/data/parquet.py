@@ -6,13 +6,14 @@ from typing import Any
 
 from monro.data.arrow import load_pyarrow, rows_of_batch
 from monro.data.files import display_name
-from monro.data.read import Layout
+from monro.data.read import Layout, parquet_files
 from monro.data.tables import Places, choose_target, is_numeric, one_line
 from monro.errors import DataError
 from monro.rows import Array
 
 _CELLS = 1 << 21  # to convert at a time
 _MOST_ROWS = 1 << 14
+_LARGE = 1 << 28  # bytes of a file
 
 Parts = Iterator[tuple[Any, Array]]
 
@@ -22,10 +23,9 @@ def is_parquet(path: str | Path) -> bool:
     return str(path).lower().endswith(".parquet") or bool(parquet_files(path))
 
 
-def parquet_files(path: str | Path) -> list[Path]:
-    """Return the Parquet files in a folder and below it, in order; of no folder there are none."""
-    folder = Path(path)
-    return sorted(folder.rglob("*.parquet")) if folder.is_dir() else []
+def is_large(path: str | Path) -> bool:
+    """Tell whether it is Parquet that had better not be read at once: a folder, or a large file."""
+    return is_parquet(path) and (Path(path).is_dir() or Path(path).stat().st_size > _LARGE)
 
 
 def is_arrow(data: Any) -> bool:

@@ -76,7 +76,7 @@ class Linear(Estimator):
         tests = [] if held_out is None else self._problems(*held_out, columns=columns)
         evaluate, monitor = self._evaluation(tasks, tests)
         keep = self.warm_start or SOLVERS[self.solver_].streams
-        with self._trainer(tasks, columns, rng, mapped=is_mapped(X)) as trainer:
+        with self._trainer(tasks, columns, rng, X if is_mapped(X) else None) as trainer:
             run_epochs(
                 self,
                 trainer,
@@ -111,7 +111,7 @@ class Linear(Estimator):
         problems = self._problems(*drop_weightless(X, y, weight), columns=columns)
         tasks = self._tasks(problems, rng, streaming=True)
         history = getattr(self, "history_", [])
-        with self._trainer(tasks, columns, rng, mapped=False) as trainer:
+        with self._trainer(tasks, columns, rng) as trainer:
             record = trainer.epoch() | {"epoch": len(history) + 1}
         self._check_finite(record, tasks)
         self._finish(trainer, keep=True)
@@ -120,7 +120,7 @@ class Linear(Estimator):
         return self
 
     def _trainer(
-        self, tasks: list[Task], columns: Columns, rng: np.random.Generator, *, mapped: bool
+        self, tasks: list[Task], columns: Columns, rng: np.random.Generator, X: Any = None
     ) -> Trainer:
         return Trainer(
             tasks,
@@ -129,7 +129,7 @@ class Linear(Estimator):
             shuffle=self.shuffle,
             rng=rng,
             n_jobs=self._threads(),
-            mapped=mapped,
+            X=X,
         )
 
     def _labels(self, y: Array) -> Array:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from monro._jit import kernel, vector_kernel
 from monro.fitting import Order, Report, SingleTask, blocks_near
-from monro.mapped import as_dtype, count, is_mapped, pieces, room_beside
+from monro.mapped import as_dtype, count, is_mapped, pieces, room_beside, visiting
 from monro.rows import Array, Rows, as_rows, sqnorm
 from monro.softmax.evaluate import Weights
 from monro.softmax.layout import LANES, class_major, n_blocks, view_of
@@ -228,7 +228,8 @@ class Trainer(SingleTask):
             part = order[start : start + size]
             parts = self._split(part, len(states))
             seeds = self.rng.integers(2**63, size=len(parts))
-            total += sum(run(work, parts, seeds, states, self._scratches))
+            with visiting(problem.X, part, problem.y, problem.weight, problem.sqnorm):
+                total += sum(run(work, parts, seeds, states, self._scratches))
             if states[0].W is not self.state.W:
                 self._merge(states)
             report(part.size)

@@ -1,5 +1,8 @@
 """What `fit` takes besides arrays: the same rows, so the same bits."""
 
+import signal
+import time
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset
@@ -7,11 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
-from monro import LinearClassifier, LinearRegressor, SoftmaxClassifier
+from monro import LinearClassifier, LinearRegressor, SoftmaxClassifier, mapped
 from monro.data.convert import write_store
 from monro.data.store import open_store
 from monro.errors import DataError
 from monro.mapped import in_memory as loaded
+from tests import processes
 
 MODELS = [
     LinearClassifier(loss="log", random_state=0, max_epochs=3),
@@ -156,6 +160,66 @@ def test_values_are_kept_as_the_first_chunk_has_them(monkeypatch):
     for kind in (np.float32, np.float64, np.int8):
         LinearClassifier().fit(chunks_of(X.astype(kind), y))
     assert seen == [np.float32, np.float64, np.float64]
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"solver": "lbfgs"},
+        {"solver": "augment-reduce"},
+        {"examples_per_step": 5, "classes_per_step": 2},
+    ],
+    ids=lambda parameters: next(iter(parameters.values())),
+)
+def test_solvers_that_need_the_rows_in_memory_load_them(parameters, tmp_path):
+    model = SoftmaxClassifier(**parameters, max_epochs=2, random_state=0)
+    expected = in_memory(model, [make_rows()], tmp_path)
+    found = coef_of(model.fit(tmp_path / "referencefloat32"))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_rows_of_weight_0_and_any_rows_are_taken_from_files(tmp_path):
+    X, y = make_rows()
+    kept = write_store([(X, y)], tmp_path / "store").X
+    rows = np.array([7, 3, 299, 0, 7])
+    for take in (mapped.take_rows, mapped.rows_at):
+        np.testing.assert_array_equal(take(kept, rows).toarray(), kept.toarray()[rows])
+    assert mapped.is_mapped(mapped.take_rows(kept, rows))
+    single = mapped.as_dtype(kept, "float64")
+    assert mapped.is_mapped(single)
+    np.testing.assert_array_equal(single.toarray(), kept.toarray())
+    parts = list(mapped.row_parts(kept, 100))
+    assert len(parts) > 5
+    np.testing.assert_array_equal(sp.vstack(parts).toarray(), kept.toarray())
+    part = mapped.row_range(kept, 100, 200)
+    with mapped.visiting(part, np.array([5, 6, 99])):  # asks for what lies inside the files
+        np.testing.assert_array_equal(part.toarray(), kept.toarray()[100:200])
+
+
+# ------------------------------------------------------------------------------------------ kill -9
+
+
+def long_fit(kind, checkpoint=None):
+    rng = np.random.default_rng(0)
+    X = sp.random_array((4_000, 300), density=0.05, rng=rng, format="csr")
+    y = np.argmax(X @ rng.normal(size=(300, 20)), axis=1)
+    source = chunks_of(X, y, 1000)
+    if kind is SoftmaxClassifier:  # from Arrow, as good as any
+        lists = [np.split(part, X.indptr[1:-1]) for part in (X.indices, X.data)]
+        source = pa.table({"columns": lists[0], "values": lists[1], "label": y})
+    model = kind(random_state=0, max_epochs=60)
+    return coef_of(model.fit(source, checkpoint=checkpoint))
+
+
+@pytest.mark.parametrize("kind", [LinearClassifier, SoftmaxClassifier])
+def test_killed_and_given_the_same_again_it_ends_with_the_same_bits(kind, tmp_path):
+    path = tmp_path / "checkpoint"
+    process = processes.start(long_fit, kind, path)
+    while process.is_alive() and not path.exists():
+        time.sleep(0.01)
+    process.kill()
+    assert processes.status(process) in (0, -signal.SIGKILL)
+    np.testing.assert_array_equal(long_fit(kind, path), long_fit(kind))
 
 
 def test_messages(tmp_path):

@@ -159,6 +159,8 @@ class Softmax(Estimator):
 
         n_classes = classes.size
         rows = sparse_if_mostly_zero(X, self.dtype)
+        if _trainer_of(make_plan(self, n_classes, 1.0)) is not Trainer:
+            rows = in_memory(rows)  # their steps are on many rows at once
         if earlier is None:
             counts = count(y, n_classes)
             slots = place_classes(make_plan(self, n_classes, 1.0), rows, y, counts, rng)

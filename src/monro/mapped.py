@@ -178,12 +178,17 @@ def visiting(X: Any, rows: Array, *beside: Array) -> Iterator[None]:
 @contextmanager
 def no_read_ahead(*arrays: Array) -> Iterator[None]:
     """Let the system read only what it is asked for, of those arrays that lie in files."""
-    maps = [_map_of(array) for array in arrays if isinstance(array, np.memmap)]
+    maps = [_map_of(array) for array in arrays if _takes_advice(array)]
     for each in maps:
         each.madvise(mmap.MADV_RANDOM)
     yield
     for each in maps:
         each.madvise(mmap.MADV_NORMAL)
+
+
+def _takes_advice(array: Array) -> bool:
+    """Tell whether an array lies in a file, on a system that can be told how it will be read."""
+    return isinstance(array, np.memmap) and hasattr(mmap.mmap, "madvise")
 
 
 def _map_of(array: Any) -> mmap.mmap:
@@ -206,7 +211,7 @@ def runs_of(rows: Array) -> tuple[Array, Array]:
 
 def ask_for(array: Array, starts: Array, stops: Array) -> None:
     """Ask the system to read parts of an array, if that lies in a file."""
-    if not isinstance(array, np.memmap):
+    if not _takes_advice(array):
         return
     whole = _map_of(array)
     offset = array.ctypes.data - np.frombuffer(whole, np.uint8).ctypes.data

@@ -66,6 +66,33 @@ def ridge_strength(c: float, sentences: float) -> float:
     return max(1.0 / (float(c) * float(sentences)), 1e-30)
 
 
+def is_mapped(data: Encoded) -> bool:
+    """Tell whether sentences lie in files."""
+    return isinstance(data.features, np.memmap)
+
+
+@contextmanager
+def visiting(problem: Problem, sentences: Array) -> Iterator[None]:
+    """Read these sentences, and no others meanwhile, where they lie in files."""
+    data, y = problem.data, problem.y
+    if not is_mapped(data):
+        yield
+        return
+    with no_read_ahead(*data, y):
+        starts, stops = runs_of(sentences)
+        ask_for(data.starts, starts, stops + 1)
+        starts, stops = data.starts[starts], data.starts[stops]
+        ask_for(y, starts, stops)
+        for pointers, parts in (
+            (data.indptr, (data.values, data.features)),
+            (data.pair_indptr, (data.pairs,)),
+        ):
+            ask_for(pointers, starts, stops + 1)
+            for part in parts:
+                ask_for(part, pointers[starts], pointers[stops])
+        yield
+
+
 # ------------------------------------------------------------------------------- weights as tables
 
 
@@ -330,7 +357,8 @@ def choose_rate(problem: Problem, name: str, rng: np.random.Generator) -> float:
 
     def trial(eta0: float) -> float:
         solver = Solver(problem, name, eta0)
-        loss = solver.sweep(order, solver.start(), False, None)
+        with visiting(problem, order):
+            loss = solver.sweep(order, solver.start(), False, None)
         return loss if np.isfinite(loss) else np.inf
 
     largest = 1.0 / problem.lam  # the ridge alone would overshoot
@@ -390,7 +418,7 @@ class Trainer(SingleTask):
         self._before = epochs
         self._known = known or {}
         data = solver.problem.data
-        self._mapped = isinstance(data.features, np.memmap)
+        self._mapped = is_mapped(data)
 
     def weights(self) -> Weights:
         """Return the solution."""
@@ -399,27 +427,6 @@ class Trainer(SingleTask):
     def solution(self) -> dict[str, Any]:
         """Return the estimator's attributes if it ended here."""
         return {"_weights": self.weights(), "_state": self.state} | self._known
-
-    @contextmanager
-    def _reading(self, sentences: Array) -> Iterator[None]:
-        """Read these sentences, and no others meanwhile, where they lie in files."""
-        if not self._mapped:
-            yield
-            return
-        data, y = self.solver.problem.data, self.solver.problem.y
-        with no_read_ahead(*data, y):
-            starts, stops = runs_of(sentences)
-            ask_for(data.starts, starts, stops + 1)
-            starts, stops = data.starts[starts], data.starts[stops]
-            ask_for(y, starts, stops)
-            for pointers, parts in (
-                (data.indptr, (data.values, data.features)),
-                (data.pair_indptr, (data.pairs,)),
-            ):
-                ask_for(pointers, starts, stops + 1)
-                for part in parts:
-                    ask_for(part, pointers[starts], pointers[stops])
-            yield
 
     def _order(self, n: int) -> Array:
         if not self.shuffle:
@@ -441,7 +448,7 @@ class Trainer(SingleTask):
             tokens = self.solver.problem.y.size
             parts = max(parts, -(-tokens // _MAPPED_TOKENS))
         for part in np.array_split(order, parts):
-            with self._reading(part):
+            with visiting(self.solver.problem, part):
                 total += self.solver.sweep(part, self.state, averages, self._pool)
             report(part.size)
         self.epochs += 1

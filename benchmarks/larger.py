@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -237,34 +236,32 @@ def run(*, quick: bool) -> dict[str, Any]:
     ):
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch) / "store"
-            begin = time.perf_counter()
             if parts is not None:
                 write_store(parts(rows), folder)
                 size = sum(path.stat().st_size for path in folder.iterdir())
             else:
                 # Features and values of 14 templates, of pairs, a tag, and pointers to them.
                 size = rows * (_LENGTH * (14 * 8 + 4 + 4 + 16) + 8)
-            made = time.perf_counter() - begin
             source = str(folder) if parts is not None else str(rows)
             results = _compare(name, source, rows, Path(scratch))
-            found[name] = {"rows": rows, "bytes": size, "made": made, "results": results}
+            found[name] = {"rows": rows, "bytes": size, "results": results}
     return {"fits": found}
 
 
 _TOLD = {
-    "linear": ("LinearClassifier, log loss, 3 epochs", "objective"),
-    "softmax": ("SoftmaxClassifier, 2,000 classes, 80 a step, 2 epochs", "log-loss"),
-    "crf": ("CRFTagger, 8 tags, 14 templates, 2 epochs", "nats a sentence"),
+    "linear": ("LinearClassifier, log loss, 3 epochs", "rows", "objective"),
+    "softmax": ("SoftmaxClassifier, 2,000 classes, 80 a step, 2 epochs", "rows", "log-loss"),
+    "crf": ("CRFTagger, 8 tags, 14 templates, 2 epochs", "sentences", "nats a sentence"),
 }
 
 
 def table(result: dict[str, Any]) -> str:
     rows = []
     for name, fit in result["fits"].items():
-        what, measure = _TOLD[name]
+        what, unit, measure = _TOLD[name]
         rows += [
             [
-                f"{what}: {fit['rows']:,} rows, {fit['bytes'] / 1e9:.1f} GB, from {each['name']}",
+                f"{what}: {fit['rows']:,} {unit}, {fit['bytes'] / 1e9:.1f} GB, from {each['name']}",
                 f"{each['limit'] / 1e9:.2f} GB" if each["limit"] else "–",
                 f"{each['peak'] / 1e9:.2f} GB",
                 f"{each['seconds']:.0f}",

@@ -19,7 +19,7 @@ NAMES = {
     "reduce": "augment and reduce: choices of known coefficients, and classes drawn by frequency",
     "tagging": "CRF: CoNLL-2000 chunking beside CRFsuite",
     "readers": "reading svmlight text, beside scikit-learn's loader",
-    "larger": "training on a store five times larger than the memory allowed",
+    "larger": "training on data several times larger than the memory allowed",
     "coldstart": "seconds until --help, a first fit cold and warm, a second fit",
 }
 

@@ -1,54 +1,39 @@
-"""Training on a store several times larger than the memory allowed.
+"""Training on data several times larger than the memory allowed: linear, softmax, CRF.
 
-The limit is the kernel's, on all memory of the process with what it keeps of files (a control
-group); it takes the rights to make one, and to empty the cache of files before.
+Each is fitted in memory first, then from files with a limit of what the model takes (the file it is
+saved to), a local variable for each row where the solver has one, and 500 MB. The limit is the
+kernel's, on all memory of the process with what it keeps of files (a control group); it takes the
+rights to make one, and to empty the cache of files before.
 """
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from benchmarks.datasets import zipf_rows
 from benchmarks.harness import markdown
 from monro.data.convert import write_store
-from monro.data.read import Data
-from monro.mapped import row_parts
+from monro.data.store import open_store
+from monro.mapped import in_memory, row_parts, rows_between
+
+BESIDE = 500_000_000
+_JUDGED = 20_000  # rows of a softmax, sentences of a CRF are a tenth
+
+# ------------------------------------------------------------------------------------------- linear
 
 WIDTH = 47_000
 ALPHA = 1e-6
-GROUP = Path("/sys/fs/cgroup/memory/monro-benchmark")
-
-TRAIN = """
-import json, resource, sys, time
-import numpy as np
-from monro import LinearClassifier
-from monro.data.store import open_store
-from monro.mapped import csr_from_files
-folder, in_memory = sys.argv[1], sys.argv[2] == "memory"
-data = open_store(folder)
-X = data.X
-if in_memory:
-    X = csr_from_files(np.array(X.data), np.array(X.indices), X.indptr, X.shape[1])
-model = LinearClassifier(loss="log", alpha=float(sys.argv[3]), max_epochs=3, random_state=0)
-begin = time.perf_counter()
-model.fit(X, data.y)
-seconds = time.perf_counter() - begin
-print(json.dumps({"seconds": seconds, "solver": model.solver_, "coef": model.coef_[0].tolist(),
-                  "intercept": model.intercept_[0],
-                  "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
-"""
 
 
-def _parts(rows: int) -> Iterator[tuple[Any, np.ndarray]]:
+def text_parts(rows: int) -> Iterator[tuple[Any, np.ndarray]]:
     """Yield Zipf text, each row labelled by a hidden linear rule and noise."""
     rng = np.random.default_rng(0)
     w = rng.standard_normal(WIDTH)
@@ -57,76 +42,231 @@ def _parts(rows: int) -> Iterator[tuple[Any, np.ndarray]]:
         yield X, (X @ w + rng.logistic(size=100_000) > 0).astype(int)
 
 
-def _train(folder: Path, where: str, limit: int | None) -> dict[str, Any]:
-    def enter() -> None:
-        if limit is not None:
-            (GROUP / "cgroup.procs").write_text(str(os.getpid()))
+def fit_linear(folder: str, where: str) -> tuple[Any, int]:
+    from monro import LinearClassifier
 
-    if limit is not None:
-        os.sync()
-        Path("/proc/sys/vm/drop_caches").write_text("3")
-        GROUP.mkdir(exist_ok=True)
-        (GROUP / "memory.limit_in_bytes").write_text(str(limit))
-    done = subprocess.run(
-        [sys.executable, "-c", TRAIN, str(folder), where, str(ALPHA)],
-        capture_output=True,
-        text=True,
-        check=True,
-        preexec_fn=enter,
-    )
-    result: dict[str, Any] = json.loads(done.stdout)
-    if limit is not None:
-        result["peak"] = int((GROUP / "memory.max_usage_in_bytes").read_text())
-        GROUP.rmdir()
-    return result
+    model = LinearClassifier(loss="log", alpha=ALPHA, max_epochs=3, random_state=0)
+    _fit(model, folder, where)
+    return model, 8 if model.solver_ == "dual" else 0
 
 
-def _objective(store: Data, coef: np.ndarray, intercept: float) -> float:
-    scores = np.concatenate([part @ coef for part in row_parts(store.X)]) + intercept
+def judge_linear(model: Any, folder: str, rows: int) -> float:
+    """Return the objective."""
+    store, coef = open_store(folder), model.coef_[0]
+    scores = np.concatenate([part @ coef for part in row_parts(store.X)]) + model.intercept_
     losses = np.logaddexp(0.0, -np.where(store.y == 1, 1, -1) * scores)
     return float(losses.mean() + ALPHA / 2 * coef @ coef)
 
 
+# ------------------------------------------------------------------------------------------ softmax
+
+CLASSES, WORDS = 2000, 12_500
+
+
+def topic_parts(rows: int) -> Iterator[tuple[Any, np.ndarray]]:
+    """Yield rows of 40 words, of which four are of the class's own forty."""
+    rng = np.random.default_rng(0)
+    topics = rng.integers(WORDS, size=(CLASSES, 40))
+    classes = np.cumsum(1.0 / (np.arange(CLASSES) + 20.0))
+    words = np.cumsum(1.0 / (np.arange(WORDS) + 10.0))
+    n = 100_000
+    for _ in range(rows // n):
+        y = np.searchsorted(classes, rng.random(n) * classes[-1])
+        own = topics[y[:, None], rng.integers(40, size=(n, 4))]
+        common = np.searchsorted(words, rng.random((n, 36)) * words[-1])
+        columns = np.concatenate([own, common], axis=1).astype(np.int32)
+        values = np.full(columns.size, 0.15, np.float32)
+        indptr = np.arange(0, columns.size + 1, columns.shape[1])
+        X = sp.csr_matrix((values, columns.ravel(), indptr), shape=(n, WORDS))
+        X.sum_duplicates()
+        yield X, y
+
+
+def fit_softmax(folder: str, where: str) -> tuple[Any, int]:
+    from monro import SoftmaxClassifier
+
+    model = SoftmaxClassifier(classes_per_step=80, max_epochs=2, random_state=0)
+    _fit(model, folder, where)
+    return model, 4
+
+
+def judge_softmax(model: Any, folder: str, rows: int) -> float:
+    """Return the log-loss of some rows, which are shuffled."""
+    store = open_store(folder)
+    return float(model.log_loss(rows_between(store.X, 0, _JUDGED), store.y[:_JUDGED]))
+
+
+def _fit(model: Any, folder: str, where: str) -> None:
+    if where == "files":
+        model.fit(folder)
+    else:
+        store = open_store(folder)
+        X, y = in_memory(store.X), store.y
+        model.fit(X, y)
+
+
+# ---------------------------------------------------------------------------------------------- CRF
+
+TEMPLATE = "\n".join(
+    [
+        *(f"U{k}:%x[{k - 2},0]" for k in range(5)),
+        *(f"U{k + 5}:%x[{k - 2},1]" for k in range(5)),
+        *(f"U{k + 10}:%x[{k - 2},1]/%x[{k - 1},1]" for k in range(4)),
+        "B",
+    ]
+)
+_LENGTH = 25
+
+
+def sentence_chunks(sentences: int, size: int = 2000) -> Iterator[tuple[list[Any], list[Any]]]:
+    """Yield sentences of words with an ending, tagged by a noisy rule of word and tag before."""
+    rng = np.random.default_rng(0)
+    words = np.cumsum(1.0 / (np.arange(20_000) + 10.0))
+    lean, ending = rng.integers(8, size=words.size), rng.integers(40, size=words.size)
+    names = [(f"word{k}", f"e{ending[k]}") for k in range(words.size)]
+    for _ in range(sentences // size):
+        drawn = np.searchsorted(words, rng.random((size, _LENGTH)) * words[-1])
+        tags = lean[drawn]
+        tags[:, 1:] = np.where(tags[:, :-1] % 3 == 0, (tags[:, 1:] + 1) % 8, tags[:, 1:])
+        tags = np.where(rng.random(tags.shape) < 0.05, rng.integers(8, size=tags.shape), tags)
+        tokens = [[names[k] for k in row] for row in drawn.tolist()]
+        yield tokens, [[f"T{k}" for k in row] for row in tags.tolist()]
+
+
+def fit_crf(folder: str, where: str) -> tuple[Any, int]:
+    from monro import CRFTagger
+
+    chunks = sentence_chunks(int(folder))
+    model = CRFTagger(template=TEMPLATE, max_epochs=2, random_state=0)
+    if where == "files":
+        return model.fit(chunks), 0
+    sentences: list[Any] = []
+    tags: list[Any] = []
+    for tokens, names in chunks:
+        sentences += tokens
+        tags += names
+    return model.fit(sentences, tags), 0
+
+
+def judge_crf(model: Any, folder: str, rows: int) -> float:
+    """Return the mean negative log-likelihood of some sentences."""
+    return float(model.log_loss(*next(sentence_chunks(_JUDGED // 10))))
+
+
+# --------------------------------------------------------------------------------- with such memory
+
+TRAIN = """
+import json, resource, sys, time
+from benchmarks import larger
+name, folder, where, model_path = sys.argv[1:]
+begin = time.perf_counter()
+model, local = getattr(larger, f"fit_{name}")(folder, where)
+seconds = time.perf_counter() - begin
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+model.save(model_path)
+print(json.dumps({"seconds": seconds, "local": local, "peak": peak}))
+"""
+
+
+class Group:
+    """A control group with a limit of memory, of either version."""
+
+    def __init__(self, limit: int):
+        root = Path("/sys/fs/cgroup")
+        first = (root / "memory").is_dir()
+        self.path = (root / "memory" if first else root) / "monro-benchmark"
+        if not first:
+            (root / "cgroup.subtree_control").write_text("+memory")
+        self.path.mkdir(exist_ok=True)
+        name = "memory.limit_in_bytes" if first else "memory.max"
+        (self.path / name).write_text(str(limit))
+        self._peak = "memory.max_usage_in_bytes" if first else "memory.peak"
+
+    def enter(self) -> None:
+        (self.path / "cgroup.procs").write_text(str(os.getpid()))
+
+    def end(self) -> int:
+        """Return the most that was used."""
+        peak = int((self.path / self._peak).read_text())
+        self.path.rmdir()
+        return peak
+
+
+def _train(name: str, folder: str, where: str, model: Path, limit: int | None) -> dict[str, Any]:
+    group = None
+    if limit is not None:
+        os.sync()
+        Path("/proc/sys/vm/drop_caches").write_text("3")
+        group = Group(limit)
+    done = subprocess.run(
+        [sys.executable, "-c", TRAIN, name, folder, where, str(model)],
+        capture_output=True,
+        text=True,
+        preexec_fn=group.enter if group else None,
+    )
+    peak = group.end() if group else None
+    if done.returncode:
+        raise RuntimeError(f"{name} from {where}: {done.returncode} {done.stderr[-2000:]}")
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result | ({"peak": peak} if peak is not None else {})
+
+
+def _compare(name: str, folder: str, rows: int, scratch: Path) -> list[dict[str, Any]]:
+    import monro
+
+    results: list[dict[str, Any]] = []
+    limit = None
+    for where in ("memory", "files"):
+        path = scratch / "model.monro"
+        result = _train(name, folder, where, path, limit)
+        size = path.stat().st_size
+        judged = globals()[f"judge_{name}"](monro.load(path), folder, rows)
+        result |= {"name": where, "limit": limit, "model": size, "judged": judged}
+        limit = size + result["local"] * rows + BESIDE
+        results.append(result)
+        print(name, result, flush=True)
+    return results
+
+
 def run(*, quick: bool) -> dict[str, Any]:
-    rows, limit = (200_000, 1 << 29) if quick else (9_000_000, 1 << 30)
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch) / "store"
-        begin = time.perf_counter()
-        store = write_store(_parts(rows), folder)
-        made = time.perf_counter() - begin
-        size = sum(path.stat().st_size for path in folder.iterdir())
-        results = []
-        for name, where, bound in (("mapped", "mapped", limit), ("in memory", "memory", None)):
-            result = _train(folder, where, bound)
-            coef = np.array(result.pop("coef"))
-            result |= {
-                "name": name,
-                "limit": bound,
-                "objective": _objective(store, coef, result.pop("intercept")),
-            }
-            results.append(result)
-            print(result, flush=True)
-        nonzeros = int(store.X.nnz)
-        del store
-        shutil.rmtree(folder)
-    return {"rows": rows, "nonzeros": nonzeros, "bytes": size, "made": made, "results": results}
+    sizes = (200_000, 200_000, 4000) if quick else (4_000_000, 6_000_000, 400_000)
+    found = {}
+    for name, rows, parts in zip(
+        ("linear", "softmax", "crf"), sizes, (text_parts, topic_parts, None), strict=True
+    ):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch) / "store"
+            if parts is not None:
+                write_store(parts(rows), folder)
+                size = sum(path.stat().st_size for path in folder.iterdir())
+            else:
+                # Features and values of 14 templates, of pairs, a tag, and pointers to them.
+                size = rows * (_LENGTH * (14 * 8 + 4 + 4 + 16) + 8)
+            source = str(folder) if parts is not None else str(rows)
+            results = _compare(name, source, rows, Path(scratch))
+            found[name] = {"rows": rows, "bytes": size, "results": results}
+    return {"fits": found}
+
+
+_TOLD = {
+    "linear": ("LinearClassifier, log loss, 3 epochs", "rows", "objective"),
+    "softmax": ("SoftmaxClassifier, 2,000 classes, 80 a step, 2 epochs", "rows", "log-loss"),
+    "crf": ("CRFTagger, 8 tags, 14 templates, 2 epochs", "sentences", "nats a sentence"),
+}
 
 
 def table(result: dict[str, Any]) -> str:
-    caption = (
-        f"{result['rows']:,} rows, {result['nonzeros']:,} non-zeros, a store of "
-        f"{result['bytes'] / 1e9:.1f} GB; log loss, 3 epochs:\n\n"
-    )
-    return caption + markdown(
-        ["", "memory allowed", "most used", "seconds", "objective"],
-        [
+    rows = []
+    for name, fit in result["fits"].items():
+        what, unit, measure = _TOLD[name]
+        rows += [
             [
-                row["name"],
-                f"{row['limit'] / 1e9:.2f} GB" if row["limit"] else "–",
-                f"{row['peak'] / 1e9:.2f} GB",
-                f"{row['seconds']:.0f}",
-                f"{row['objective']:.6f}",
+                f"{what}: {fit['rows']:,} {unit}, {fit['bytes'] / 1e9:.1f} GB, from {each['name']}",
+                f"{each['limit'] / 1e9:.2f} GB" if each["limit"] else "–",
+                f"{each['peak'] / 1e9:.2f} GB",
+                f"{each['seconds']:.0f}",
+                f"{each['judged']:.4f} {measure}",
             ]
-            for row in result["results"]
-        ],
-    )
+            for each in fit["results"]
+        ]
+    return markdown(["", "memory allowed", "most used", "seconds", "reached"], rows)

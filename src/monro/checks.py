@@ -12,7 +12,9 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from monro.rows import Array, survey
+from monro import mapped
+from monro.mapped import MappedLabels, pieces
+from monro.rows import Array, read_only, survey
 
 # -------------------------------------------------------------------------------------- parameters
 
@@ -87,9 +89,17 @@ def common(estimator: Any) -> None:
 # -------------------------------------------------------------------------------------------- data
 
 
-def data(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool = True) -> Any:
-    """Validate X (and y): a canonical CSR matrix or a C-contiguous array, of float32 or float64."""
-    if not isinstance(y, str) and y is not None and np.asarray(y).dtype.kind == "f":
+def data(
+    estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool = True, names: Any = None
+) -> Any:
+    """Validate X (and y): a canonical CSR matrix or a C-contiguous array, of float32 or float64.
+
+    `names` are those of the features, where X itself does not have them.
+    """
+    stored = y if isinstance(y, MappedLabels) else None
+    if stored is not None:
+        y = "no_validation"
+    elif not isinstance(y, str) and y is not None and np.asarray(y).dtype.kind == "f":
         finite("y", np.asarray(y))
     checked = validate_data(
         estimator,
@@ -112,6 +122,9 @@ def data(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool = True
             X.has_canonical_format = False  # whatever it was told
             X.sum_duplicates()
     finite("X", X)
+    if names is not None and reset:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    y = y if stored is None else stored
     return X if y is None else (X, y)
 
 
@@ -132,10 +145,11 @@ def finite(name: str, array: Any) -> None:
 
 def _check_pointers(X: Any) -> None:
     """Raise if a CSR matrix points outside itself: the kernels would follow."""
-    if X.indptr[0] != 0 or X.indptr[-1] > X.data.size or (np.diff(X.indptr) < 0).any():
+    falls = any((np.diff(part) < 0).any() for part in pieces(X.indptr, 1))
+    if X.indptr[0] != 0 or X.indptr[-1] > X.data.size or falls:
         wrong = np.flatnonzero((X.indptr < 0) | (X.indptr > X.data.size))
-        falls = np.flatnonzero(np.diff(X.indptr) < 0)
-        row = int(min([*wrong[:1], *falls[:1]], default=0))
+        falling = np.flatnonzero(np.diff(X.indptr) < 0)
+        row = int(min([*wrong[:1], *falling[:1]], default=0))
         raise ValueError(
             f"X: near row {row} the row pointers (indptr) are out of order; "
             "rebuild the matrix from its rows, columns and values"
@@ -145,8 +159,8 @@ def _check_pointers(X: Any) -> None:
 def _in_order(X: Any) -> bool:
     """Tell whether each row's columns increase; raise if one lies outside."""
     # A negative index is a huge unsigned one: one pass finds both ends.
-    indices = np.asarray(X.indices).view(f"u{X.indices.itemsize}")
-    largest, disorder = survey(indices, np.asarray(X.indptr).astype(np.uint64))
+    indices = read_only(X.indices, X.indices.dtype).view(f"u{X.indices.itemsize}")
+    largest, disorder = survey(indices, read_only(X.indptr, np.int64).view(np.uint64))
     if indices.size and largest >= X.shape[1]:
         at = int(np.flatnonzero((X.indices < 0) | (X.indices >= X.shape[1]))[0])
         row = int(np.searchsorted(X.indptr, at, side="right")) - 1
@@ -159,6 +173,8 @@ def _in_order(X: Any) -> bool:
 
 def class_targets(y: Array) -> None:
     """Raise unless y are labels of classes; there may be as many classes as rows."""
+    if y.dtype.kind in "iub":
+        return  # which they are
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
         check_classification_targets(y)
@@ -179,40 +195,61 @@ def labels(given: dict[str, Any]) -> list[Array]:
     return list(arrays.values())
 
 
-def codes(y: Array, classes: Array, complaint: str) -> Array:
+def encode(y: Any) -> tuple[Array, Array]:
+    """Return the classes that occur in y, in order, and the number of each row's."""
+    if not isinstance(y, MappedLabels):
+        class_targets(y)
+        return mapped.encode(y)
+    classes, codes = y.encode()
+    class_targets(classes)
+    return classes, codes
+
+
+def codes(y: Any, classes: Array, complaint: str) -> Array:
     """Return the number of each label among the classes, which are in order."""
-    found = np.minimum(np.searchsorted(classes, y), classes.size - 1)
-    unknown = np.flatnonzero(classes[found] != y)
+    return recode(*mapped.encode(y), classes, complaint)
+
+
+def recode(found: Array, codes: Array, classes: Array, complaint: str) -> Array:
+    """Return, for numbers among the classes found, those among others."""
+    if np.array_equal(found, classes):
+        return codes
+    place = np.minimum(np.searchsorted(classes, found), classes.size - 1).astype(np.int32)
+    unknown = np.flatnonzero(classes[place] != found)
     if unknown.size:
-        row = int(unknown[0])
-        label = y[row : row + 1].tolist()[0]
+        row = int(np.flatnonzero(np.isin(codes, unknown))[0])
+        label = found[codes[row : row + 1]].tolist()[0]
         raise ValueError(f"y: row {row} has the label {label!r}, which {complaint}")
-    return found
+    return mapped.look_up(place, codes)
 
 
 def weights(sample_weight: Any, X: Any) -> Array:
     """Return sample weights as float64, checked; not all may be 0."""
+    if sample_weight is None:
+        return np.broadcast_to(1.0, X.shape[:1])  # which takes no memory
     weight: Array = _check_sample_weight(
         sample_weight, X, dtype=np.float64, ensure_non_negative=True
     )
-    if sample_weight is not None and not weight.any():
+    if not weight.any():
         raise ValueError("sample_weight: all weights are 0, no row is left to learn from")
     return weight
 
 
-def class_weights(
-    class_weight: Any, classes: Array, codes: Array, *, more_to_come: bool = False
+def class_weighted(
+    weight: Array, class_weight: Any, classes: Array, codes: Array, *, more_to_come: bool = False
 ) -> Array:
-    """Return the class weight of each row; `codes` are its classes by number."""
+    """Return the weights of rows times those of their classes, of which `codes` are the numbers."""
     if class_weight is None:
-        return np.ones(codes.size)
+        return weight
     if more_to_come and isinstance(class_weight, dict):
         known = set(classes.tolist())
         class_weight = {label: w for label, w in class_weight.items() if label in known}
-    seen = np.unique(codes) if isinstance(class_weight, str) else np.arange(classes.size)
-    per_class = np.ones(classes.size)
-    per_class[seen] = compute_class_weight(class_weight, classes=classes[seen], y=classes[codes])
+    if isinstance(class_weight, str):
+        counts = mapped.count(codes, classes.size)
+        per_class = codes.size / ((counts > 0).sum() * np.maximum(counts, 1.0))
+        per_class[counts == 0] = 1.0
+    else:
+        per_class = compute_class_weight(class_weight, classes=classes, y=classes)
     if not (np.isfinite(per_class).all() and (per_class >= 0).all()):
         raise ValueError(f"class_weight={class_weight!r}: weights must be finite and at least 0")
-    of_rows: Array = per_class[codes]
-    return of_rows
+    return np.asarray(weight * per_class[codes])

@@ -14,16 +14,25 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
 from monro import persist
+from monro.data.sources import open_source
 from monro.errors import CheckpointError
-from monro.mapped import is_mapped, row_range
+from monro.mapped import is_mapped, row_range, take_rows
 from monro.rows import Array
 from monro.storage import Checkpoint, fingerprint
 
 
 def drop_weightless(X: Any, y: Array, weight: Array) -> tuple[Any, Array, Array]:
     """Leave out rows of weight 0: they must not even be visited."""
+    if np.count_nonzero(weight) == weight.size:
+        return X, y, weight
     kept = np.flatnonzero(weight)
-    return (X, y, weight) if kept.size == weight.size else (X[kept], y[kept], weight[kept])
+    return take_rows(X, kept), y[kept], weight[kept]
+
+
+def of_mean_one(weight: Array) -> Array:
+    """Return weights whose mean is 1."""
+    total = weight.sum()
+    return weight if total == weight.size else weight * (weight.size / total)
 
 
 class Estimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
@@ -50,6 +59,19 @@ class Estimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
     def _threads(self) -> int:
         return int(effective_n_jobs(self.n_jobs))
+
+    @property
+    def _watched(self) -> bool:
+        """Whether there are callbacks to tell."""
+        return hasattr(self, "_skl_callbacks")
+
+    def _open(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+        """Return rows, labels and names of features: arrays as they are, all else as a store."""
+        source = open_source(X, y, getattr(self, "dtype", None), weighted=sample_weight is not None)
+        if source is None:
+            return X, y, None
+        X, labels, layout = source
+        return X, labels, layout.names
 
     def _strata(self, y: Array) -> Array | None:
         """Return what held-out rows should represent evenly, if anything."""
@@ -82,7 +104,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self,
         path: str | Path | None,
         X: Any,
-        y: Array,
+        y: Array | tuple[Array, ...],
         weight: Array,
         classes: Mapping[str, Any],
         alike: Callable[[Any, Any], bool] | None = None,

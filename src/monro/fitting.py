@@ -39,19 +39,43 @@ def visiting_order(n: int, rng: np.random.Generator, near: int = 1) -> Array:
     >>> sorted(visiting_order(10_000, np.random.default_rng(0))) == list(range(10_000))
     True
     """
-    size = min(_BLOCK_ROWS, n // _FEWEST_BLOCKS)
-    if size <= 1:
-        return rng.permutation(n)
-    start = int(rng.integers(size))  # so that the blocks' borders move from epoch to epoch
-    n_blocks = (n - start) // size
-    order = np.empty(n, np.int64)
-    near = min(near, n_blocks // _FEWEST_BLOCKS)
-    blocks = rng.permutation(n_blocks) if near <= 1 else _nearby_order(n_blocks, near, rng)
-    lay_out_blocks(start + size * blocks, size, order)
-    rest = order[size * n_blocks :]
-    rest[:start] = np.arange(start)
-    rest[start:] = np.arange(start + size * n_blocks, n)
-    return order
+    return Order(n, rng, near)[:]
+
+
+class Order:
+    """A visiting order of which only the blocks are kept: rows are told when they are asked for.
+
+    Parameters
+    ----------
+    n, rng, near
+        As in `visiting_order`.
+    """
+
+    def __init__(self, n: int, rng: np.random.Generator, near: int = 1):
+        self.size = n
+        self._block = max(1, min(_BLOCK_ROWS, n // _FEWEST_BLOCKS))
+        start = 0
+        if self._block > 1:
+            start = int(rng.integers(self._block))  # so that borders move from epoch to epoch
+        n_blocks = (n - start) // self._block
+        near = min(near, n_blocks // _FEWEST_BLOCKS) if self._block > 1 else 1
+        blocks = rng.permutation(n_blocks) if near <= 1 else _nearby_order(n_blocks, near, rng)
+        self._starts = start + self._block * blocks
+        after = start + self._block * n_blocks
+        self._rest = np.append(np.arange(start), np.arange(after, n))
+
+    def __getitem__(self, part: slice) -> Array:
+        first, stop, _ = part.indices(self.size)
+        size = self._block
+        starts = self._starts[first // size : -(-stop // size)]
+        rows = np.empty(size * starts.size, np.int64)
+        lay_out_blocks(starts, size, rows)
+        begin = min(first // size, self._starts.size) * size
+        rows = rows[first - begin : stop - begin] if first < begin + rows.size else rows[:0]
+        at = size * self._starts.size
+        if stop > at:
+            rows = np.append(rows, self._rest[max(0, first - at) : stop - at])
+        return rows
 
 
 def _nearby_order(n: int, near: int, rng: np.random.Generator) -> Array:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from monro import persist
 from monro.errors import CheckpointError, ModelFileError
-from monro.mapped import is_mapped
+from monro.mapped import is_mapped, pieces
 from monro.persist import Contents
 from monro.rows import Array
 
@@ -77,20 +77,25 @@ _SAMPLE_BYTES = 1 << 20
 
 def _checksum(array: Array, begin: int, *, whole: bool) -> int:
     """Return the CRC of an array, or of samples of a large one."""
+    if whole:
+        for part in pieces(array):
+            begin = zlib.crc32(np.ascontiguousarray(part).view(np.uint8).data, begin)
+        return begin
     flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-    if whole or flat.nbytes <= 2 * _SAMPLES * _SAMPLE_BYTES:
+    if flat.nbytes <= 2 * _SAMPLES * _SAMPLE_BYTES:
         return zlib.crc32(flat, begin)
     for start in np.linspace(0, flat.nbytes - _SAMPLE_BYTES, _SAMPLES).astype(np.int64):
         begin = zlib.crc32(flat[start : start + _SAMPLE_BYTES], begin)
     return begin
 
 
-def fingerprint(X: Any, y: Array, weight: Array) -> str:
+def fingerprint(X: Any, y: Array | tuple[Array, ...], weight: Array) -> str:
     """Tell data sets apart: by all labels, weights and row lengths, and samples of large values."""
     crc = 0
     for part in (X.data, X.indices) if sp.issparse(X) else (X,):
         crc = _checksum(part, crc, whole=False)
-    for part in (X.indptr, y, weight) if sp.issparse(X) else (y, weight):
+    labels = y if isinstance(y, tuple) else (y,)
+    for part in (*((X.indptr,) if sp.issparse(X) else ()), *labels, weight):
         crc = _checksum(part, crc, whole=True)
     # From a file other rows are held out, and no columns are left out.
     place = "mapped" if is_mapped(X) else "in memory"

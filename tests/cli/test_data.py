@@ -5,7 +5,13 @@ import os
 import subprocess
 import sys
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import monro
 from monro import cli
+from monro.data import parquet
 from tests.cli.helpers import failure, output, runner
 
 
@@ -62,3 +68,49 @@ warm.run""",
 def test_completion_is_offered():
     result = runner.invoke(cli.app, ["--help"], env={"COLUMNS": "200"})
     assert "--install-completion" in result.output
+
+
+def test_parquet_folders_are_fitted_converted_and_predicted(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    table = pa.table(
+        {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "kind": np.where(X[:, 0] > 0, "p", "n")}
+    )
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    pq.write_table(table.slice(0, 120), folder / "1.parquet")
+    pq.write_table(table.slice(120), folder / "2.parquet")
+    single = tmp_path / "rows.parquet"
+    pq.write_table(table, single)
+    options = ("--target", "kind", "--set", "random_state=0", "--quiet")
+    output("fit", folder, tmp_path / "folder.monro", *options)
+    monkeypatch.setattr(parquet, "_LARGE", 0)
+    output("fit", single, tmp_path / "single.monro", *options)
+    output("data", "convert", folder, tmp_path / "store", "--target", "kind")
+    output(
+        "fit", tmp_path / "store", tmp_path / "store.monro", "--set", "random_state=0", "--quiet"
+    )
+    expected = table["kind"].to_pylist()
+    for name in ("folder", "single", "store"):
+        told = output("predict", tmp_path / f"{name}.monro", folder).split()
+        assert np.mean(np.array(told) == expected) > 0.97
+    assert monro.load(tmp_path / "folder.monro")._layout["target"] == "kind"
+    assert "there is no column 'none'" in failure(
+        "fit", folder, tmp_path / "other.monro", "--target", "none"
+    )
+
+
+def test_sparse_parquet_is_fitted_and_predicted(tmp_path):
+    columns = [[0, 2], [1], [0], [1, 2]] * 20
+    table = pa.table(
+        {
+            "columns": columns,
+            "values": [[1.0] * len(row) for row in columns],
+            "y": ["a" if 0 in row else "b" for row in columns],
+        }
+    )
+    path = tmp_path / "rows.parquet"
+    pq.write_table(table, path)
+    output("fit", path, tmp_path / "model", "--task", "softmax", "--set", "max_epochs=5", "--quiet")
+    told = output("predict", tmp_path / "model", path).split()
+    assert told == table["y"].to_pylist()

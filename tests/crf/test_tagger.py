@@ -6,6 +6,8 @@ import threading
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
@@ -554,3 +556,107 @@ def test_conll_2000():
     sentences, tags = train.tokens[:2000], train.tags[:2000]
     tagger = CRFTagger(random_state=0, max_epochs=5, constraints="BIO").fit(sentences, tags)
     assert tagger.score(train.tokens[2000:3000], train.tags[2000:3000]) > 0.9
+
+
+# ------------------------------------------------------------------------------ larger than memory
+
+
+def weights_of(tagger):
+    return [*tagger.state_features_.items(), *tagger.transition_features_.items()]
+
+
+def in_chunks(sentences, tags, size=17):
+    return ((sentences[k : k + size], tags[k : k + size]) for k in range(0, len(tags), size))
+
+
+def as_table(sentences, tags):
+    columns = {
+        f"column{c}": [[token[c] for token in sentence] for sentence in sentences]
+        for c in range(len(sentences[0][0]))
+    }
+    return pa.table(columns | {"tags": tags})
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_chunks_arrow_and_parquet_give_the_bits_of_lists(tmp_path, monkeypatch, known):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    sentences, tags = corpus(columns=2)
+    table = as_table(sentences, tags)
+    folder = tmp_path / "parquet"
+    folder.mkdir()
+    pq.write_table(table.slice(0, 40), folder / "a.parquet")
+    pq.write_table(table.slice(40), folder / "b.parquet")
+
+    def fitted(*arguments):
+        tagger = CRFTagger(random_state=0, max_epochs=4, warm_start=known)
+        if known:  # with other tags and features
+            tagger.fit([[("it", "t"), ("rains", "s")]], [["P", "V"]])
+        return weights_of(tagger.fit(*arguments))
+
+    expected = fitted(sentences, tags)
+    assert fitted(in_chunks(sentences, tags)) == expected
+    assert fitted(iter([([], []), (sentences, tags), ([[]], [[]])])) == expected
+    for source in (table, table.to_reader(max_chunksize=9), folder, folder / "a.parquet"):
+        found = fitted(source) if source != folder else fitted(str(folder), "tags")
+        assert (found == expected) == (source != folder / "a.parquet")
+    assert [path.name for path in tmp_path.iterdir()] == ["parquet"]
+
+
+def test_chunks_of_features():
+    sentences, tags = corpus()
+    lists = [[list(token) for token in sentence] for sentence in sentences]
+    chunked = CRFTagger(random_state=0, max_epochs=3).fit(in_chunks(lists, tags))
+    assert weights_of(chunked) == weights_of(
+        CRFTagger(random_state=0, max_epochs=3).fit(lists, tags)
+    )
+
+
+def test_chunks_go_on_from_a_checkpoint(tmp_path):
+    sentences, tags = corpus()
+    path = tmp_path / "checkpoint"
+
+    def fitted(epochs, checkpoint=None):
+        tagger = CRFTagger(random_state=0, max_epochs=epochs)
+        return weights_of(tagger.fit(in_chunks(sentences, tags), checkpoint=checkpoint))
+
+    fitted(2, path)
+    assert fitted(5, path) == fitted(5)
+    with pytest.raises(CheckpointError, match="the data differs"):
+        CRFTagger(random_state=0).fit(in_chunks(sentences[1:], tags[1:]), checkpoint=path)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "what"),
+    [
+        ([], "there is no token to learn from"),
+        ([([[]], [[]])], "there is no token to learn from"),
+        ([[1]], r"chunk 0: a chunk is a pair \(sentences, tags\), here is list"),
+        (
+            [([["a"]], [["X"]]), ([["a"]], [["X", "Y"]])],
+            "chunk 1: sentence 0: it has 1 tokens and 2",
+        ),
+        ([([["a"]], [["X"]]), ([[("a", "b")]], [["X"]])], "chunk 1: its tokens have 2 columns"),
+        ([([["a"]], [["X"]]), ([[["a"]]], [["X"]])], "chunk 1: its tokens have features, those"),
+        ([([["a"]], [[3]])], "chunk 0: sentence 0: a tag is a text"),
+    ],
+)
+def test_odd_chunks(chunks, what):
+    with pytest.raises(ValueError, match=what):
+        CRFTagger().fit(iter(chunks))
+
+
+def test_odd_tables(tmp_path):
+    def failure(table, tags=None, **options):
+        with pytest.raises(ValueError, match=r".") as caught:
+            CRFTagger().fit(table, tags, **options)
+        assert "\n" not in str(caught.value)
+        return str(caught.value)
+
+    table = pa.table({"word": [["a"], ["b", "c"]], "tags": [["X"], ["X"]]})
+    assert "row 2, column 'word': there are 2 texts for 1 tags" in failure(table)
+    assert "there is no column 'pos'; choose tags= from 'word', 'tags'" in failure(table, "pos")
+    assert "no column besides the tags" in failure(table.select(["tags"]))
+    table = pa.table({"word": [["a"], None], "tags": [["X"], ["X"]]})
+    assert "row 2, column 'word': None is no list of texts" in failure(table)
+    assert "there is no such file" in failure(tmp_path / "none.parquet")
+    assert "with a list of sentences" in failure(table, sample_weight=[1.0])

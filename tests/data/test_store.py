@@ -13,7 +13,7 @@ from monro import LinearClassifier
 from monro.data import convert as converting
 from monro.data.convert import convert, write_store
 from monro.data.read import Data, Layout, read
-from monro.data.store import open_store
+from monro.data.store import map_store, open_store
 from monro.errors import DataError
 
 
@@ -99,8 +99,12 @@ def test_parts_one_after_the_other_make_a_store(tmp_path):
     X = sp.vstack([X for X, _ in parts])
     whole = Data(X, np.concatenate([y for _, y in parts]), Layout(4), "")
     np.testing.assert_array_equal(sorted_rows(kept), sorted_rows(whole))
-    with pytest.raises(ValueError, match=r"shape \(50, 4\), not \(50, 3\)"):
+    with pytest.raises(ValueError, match=r"part 1: X has 4 columns, not 3"):
         write_store([(np.ones((2, 3)), [0, 1]), parts[0]], tmp_path / "other")
+    with pytest.raises(ValueError, match=r"part 0: X has the shape \(2, 3\), y the shape \(1,\)"):
+        write_store([(np.ones((2, 3)), [0])], tmp_path / "other")
+    with pytest.raises(ValueError, match=r"part 1: X: row 1 holds NaN"):
+        write_store([(np.eye(2), [0, 1]), ([[1, 2], [3, np.nan]], [0, 1])], tmp_path / "other")
     with pytest.raises(DataError, match="there are no rows"):
         write_store([], tmp_path / "other")
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
@@ -159,7 +163,7 @@ def test_training_copies_neither_values_nor_columns(tmp_path):
     script = f"""
 import resource
 from monro import LinearClassifier
-from monro.data.store import open_store
+from monro.data.store import map_store, open_store
 data = open_store({str(folder)!r})
 LinearClassifier(solver="dual", max_epochs=1, random_state=0).fit(data.X[:20], data.y[:20])
 limit = 700 << 20  # of which Python, its libraries and threads' stacks take some 300
@@ -291,11 +295,47 @@ def test_values_beyond_the_precision_are_refused(tmp_path):
         convert(path, tmp_path / "other", dtype="float16")
 
 
-@pytest.mark.parametrize("parts", [["ab", [0, 1]], [[0, 1], "ab"], ["ab", "ab"]])
+@pytest.mark.parametrize("parts", [["ab", [0, 1]], [[0, 1], "ab"]])
 def test_words_and_numbers_do_not_mix(tmp_path, parts):
     X = np.eye(2)
-    with pytest.raises(ValueError, match="give labels as numbers, or all rows in one part"):
+    with pytest.raises(ValueError, match=r"part 1: y: its labels are .*, those before it were"):
         write_store(((X, list(y)) for y in parts), tmp_path / "store")
+    with pytest.raises(ValueError, match="part 0: y: give labels that are all texts, or all num"):
+        write_store([(X, np.array(["a", 1], object))], tmp_path / "store")
+
+
+def test_words_of_several_parts_and_widths_that_grow(tmp_path):
+    parts = [
+        (sp.csr_matrix([[1.0]]), ["pear"]),
+        (sp.csr_matrix((0, 7)), []),
+        (sp.csr_matrix(([2.0, 3.0, 4.0], [2, 0, 2], [0, 3, 3]), shape=(2, 3)), ["fig", "kiwi"]),
+        (sp.csr_matrix([[0.0, 5.0]]), np.array(["fig"], object)),
+    ]
+    kept = write_store(parts, tmp_path / "store")
+    assert kept.X.shape == (4, 3)
+    rows = zip(kept.y.tolist(), map(tuple, kept.X.toarray().tolist()), strict=True)
+    assert sorted(rows) == [
+        ("fig", (0, 5, 0)),
+        ("fig", (3, 0, 6)),
+        ("kiwi", (0, 0, 0)),
+        ("pear", (1, 0, 0)),
+    ]
+    X, labels, _ = map_store(tmp_path / "store")
+    classes, codes = labels.encode()
+    assert classes.tolist() == ["fig", "kiwi", "pear"]
+    np.testing.assert_array_equal(classes[codes], kept.y)
+    assert codes.dtype == np.int32
+    assert isinstance(X.indptr, np.memmap)
+
+
+def test_buckets_that_grow_too_large_are_parted(tmp_path, monkeypatch):
+    monkeypatch.setattr(converting, "_BUCKET_BYTES", 100)
+    monkeypatch.setattr(converting, "_BUCKETS", 3)
+    X = np.arange(1, 1001.0)[:, None]
+    kept = write_store([(X[:500], X[:500, 0]), (X[500:], X[500:, 0])], tmp_path / "store")
+    np.testing.assert_array_equal(np.sort(kept.y), X[:, 0])
+    np.testing.assert_array_equal(kept.X.toarray()[:, 0], kept.y)
+    assert np.abs(np.corrcoef(kept.y, np.arange(1000))[0, 1]) < 0.15
 
 
 def test_labels_that_a_store_cannot_hold(tmp_path):

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from monro import SoftmaxClassifier
 from monro.softmax.layout import LANES
-from monro.softmax.placing import mean_rows, place_classes
+from monro.softmax.placing import place_classes, sums_by_class
 from monro.softmax.plans import make_plan
 
 
@@ -24,8 +24,8 @@ def kinds_of_classes(kinds=10, d=30, rows_each=6, seed=0):
 def placed(sampling, X, y, n_classes, seed=0):
     plan = make_plan(SoftmaxClassifier(sampling=sampling), n_classes, 1.0)
     counts = np.bincount(y, minlength=n_classes)
-    means = partial(mean_rows, X, y, counts)
-    return place_classes(plan, counts, np.random.default_rng(seed), means)
+    rng = np.random.default_rng(seed)
+    return place_classes(plan, counts, rng, partial(sums_by_class, X, y, n_classes, rng))
 
 
 @pytest.mark.parametrize("sampling", ["block", "frequency", "neighbour"])

@@ -129,6 +129,7 @@ class Pretender:
 
     def __init__(self, eta0, loss, visited, plan):
         self.plan = plan._replace(eta0=eta0)
+        self.near = 1
         self.loss, self.visited, self.rates = loss, visited, []
 
     def __enter__(self):

@@ -105,9 +105,10 @@ def convert(
 ) -> None:
     """Convert a file to a store, showing the rows as they come."""
     from monro.data.convert import convert as run
+    from monro.data.read import is_table
 
     source = registry.resolve(data)
-    if Path(source).is_dir():
+    if Path(source).is_dir() and not is_table(source):
         raise DataError("it is a folder, perhaps a store already", source, cure="give a file")
     console = Console(stderr=True)
     columns: tuple[Any, ...] = (

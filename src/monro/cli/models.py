@@ -23,8 +23,10 @@ from monro.cli.common import (
     say,
     text_of,
 )
+from monro.data.parquet import is_large
 from monro.data.read import Data, Layout, is_table, read
 from monro.data.registry import resolve, target_of
+from monro.data.sources import open_source
 from monro.errors import DataError
 from monro.linear import _checks
 from monro.linear.classifier import LinearClassifier
@@ -50,6 +52,22 @@ def read_data(console: Console, name: str, **options: Any) -> Data:
     path = resolve(name)
     with announce_compilation(lambda: say(console, COMPILING)):
         return read(path, **options)
+
+
+def _read_to_fit(console: Console, name: str, **options: Any) -> Data:
+    """Read a file; Parquet in a folder or a large file is not read, but written as a store."""
+    path = resolve(name)
+    if not is_large(path):
+        return read_data(console, name, **options)
+    if options["n_features"] is not None:
+        raise DataError("a table's columns are its features", name, cure="give no number")
+    if options["all_labels"]:
+        raise DataError("a table has one label a row", name, cure="leave out --soft-labels")
+    source = open_source(path, options["target"], None, weighted=False)
+    assert source is not None
+    X, labels, layout = source
+    notes = ("written as a temporary store, shuffled",)
+    return Data(X, labels, layout, "Parquet", notes)  # type: ignore[arg-type]
 
 
 def _read_for(
@@ -139,7 +157,7 @@ def fit(
 
     begin = time.perf_counter()
     target = target or target_of(data_name)
-    data = read_data(
+    data = _read_to_fit(
         console,
         data_name,
         n_features=n_features,

@@ -21,7 +21,7 @@ from monro.crf.features import (
 from monro.crf.template import Template
 from monro.rows import Array
 
-_BLOCK = 20_000  # sentences made ready together
+_BLOCK = 4000  # sentences made ready together
 
 
 class FeatureMap(NamedTuple):
@@ -181,28 +181,28 @@ class Growing:
         self.size = 0
         self._parts: list[Array] = []
         self._path = path
-        self._file = path.open("wb") if path is not None else None
 
     def add(self, part: Array) -> None:
         """Append."""
         part = np.ascontiguousarray(part, self.dtype)
         self.size += part.size
-        if self._file is not None:
-            part.tofile(self._file)
+        if self._path is not None:
+            with self._path.open("ab") as file:
+                part.tofile(file)
         else:
             self._parts.append(part)
 
     def array(self) -> Array:
         """Return the whole."""
-        if self._file is None or self._path is None:
+        if self._path is None:
             if len(self._parts) == 1:
                 return self._parts[0]
             return np.concatenate([np.zeros(0, self.dtype), *self._parts])
-        self._file.close()
         if self.size == 0:
             return np.zeros(0, self.dtype)
-        # Copied where it is written, which is nowhere: kernels are compiled for writable arrays.
-        mapped: Array = np.memmap(self._path, self.dtype, "c", shape=(self.size,))
+        # Writable, though nobody writes: kernels are compiled for writable arrays. To map a file
+        # for private changes would take as much memory as the system has to promise.
+        mapped: Array = np.memmap(self._path, self.dtype, "r+", shape=(self.size,))
         return mapped
 
 

@@ -1,5 +1,6 @@
 """Sentences to train on, from Python or from a file."""
 
+import pickle
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 
 from monro.crf.corpus import (
     FeatureMap,
+    Growing,
     as_list,
     as_sentences,
     brings_features,
@@ -18,10 +20,17 @@ from monro.crf.corpus import (
 )
 from monro.crf.features import Tokens, columns_of, given_features
 from monro.crf.template import Template, default_template, parse, read_template
+from monro.data.arrow import sentences_of_batch
 from monro.data.conll import conll_blocks
-from monro.data.files import is_stdin
+from monro.data.files import display_name, is_stdin
+from monro.data.parquet import batches_of, is_arrow, open_parquet
+from monro.data.sources import is_chunks
+from monro.data.tables import Places
 from monro.errors import DataError
+from monro.mapped import pieces
 from monro.rows import Array
+
+_ROWS = 1 << 12  # sentences of a table to read at a time
 
 
 class Known(NamedTuple):
@@ -119,24 +128,42 @@ def _classes(names: set[str], known: Known | None) -> Array:
     return np.array(sorted(names), dtype=object)
 
 
+class _Tags:
+    """The tags of a corpus that comes bit by bit, kept in memory or in a file."""
+
+    def __init__(self, path: Path | None):
+        self._index: dict[str, int] = {}
+        self._codes = Growing(np.int32, path)
+
+    def add(self, tags: Iterable[str]) -> None:
+        """Append the tags of some tokens."""
+        index = self._index
+        self._codes.add(np.fromiter((index.setdefault(tag, len(index)) for tag in tags), np.int32))
+
+    def finish(self, known: Known | None) -> tuple[Array, Array]:
+        """Return the numbers of all, and the tags in order, with those known before."""
+        classes = _classes(set(self._index), known)
+        place = np.searchsorted(classes, np.array(list(self._index), dtype=object))
+        codes = self._codes.array()
+        for part in pieces(codes):
+            part[:] = place[part]
+        return codes, classes
+
+
 def from_file(
-    path: str | Path, template: str | Path | None, known: Known | None, *, keep: bool
+    path: str | Path, template: str | Path | None, known: Known | None, room: Path | None
 ) -> Corpus:
-    """Return the sentences of a file of columns: kept in memory, or read anew each time."""
+    """Return the sentences of a file of columns: kept in memory, or with a folder read anew."""
     if is_stdin(path):
         raise DataError("standard input cannot be read twice", path, cure="give a file")
-    index: dict[str, int] = {}
-    codes: list[Array] = []
+    tags = _Tags(None if room is None else room / "tags.bin")
     read: list[Tokens] = []
     sentences = n_columns = 0
     for block in conll_blocks(path):
         n_columns = len(block.tokens[0][0])
         sentences += len(block.tokens)
-        flat = list(chain.from_iterable(block.tags))
-        for tag in flat:
-            index.setdefault(tag, len(index))
-        codes.append(tag_codes(block.tags, index))
-        if keep:
+        tags.add(chain.from_iterable(block.tags))
+        if room is None:
             read.append(columns_of(block.tokens, n_columns))
     expected = n_columns if known is None else known.features.n_columns
     if n_columns != expected:
@@ -149,13 +176,77 @@ def from_file(
         templates: list[Template] | None = _templates(template, n_columns)
     else:
         templates = _known_templates(template, known)
-    classes = _classes(set(index), known)
-    place = np.searchsorted(classes, np.array(list(index), dtype=object)).astype(np.int32)
 
     def again() -> Iterator[Tokens]:
         for block in conll_blocks(path):
             yield columns_of(block.tokens, n_columns)
 
-    tags = place[np.concatenate(codes)]
-    blocks = (lambda: read) if keep else again
-    return Corpus(blocks, tags, np.ones(sentences), classes, templates, n_columns)
+    codes, classes = tags.finish(known)
+    blocks = (lambda: read) if room is None else again
+    return Corpus(blocks, codes, np.ones(sentences), classes, templates, n_columns)
+
+
+# ------------------------------------------------------------------------------------------- chunks
+
+Chunks = Iterator[tuple[Any, Any]]
+
+
+def sentence_chunks(data: Any, tags: Any) -> Chunks | None:
+    """Return the chunks ``(sentences, tags)`` of what is larger than memory; None for a list."""
+    if tags is not None and not isinstance(tags, str):
+        return None
+    a_path = isinstance(data, (str, Path))
+    if not a_path and not is_arrow(data):
+        return _pairs(data) if tags is None and is_chunks(data) else None
+    name = display_name(data) if a_path else "the table"
+    source = open_parquet(data) if a_path else data
+    return (
+        sentences_of_batch(batch, tags or "tags", Places(name, start=start))
+        for start, batch in batches_of(source, name, _ROWS)
+    )
+
+
+def _pairs(chunks: Iterable[Any]) -> Chunks:
+    for k, chunk in enumerate(chunks):
+        if not isinstance(chunk, tuple) or len(chunk) != 2:
+            kind = type(chunk).__name__
+            raise ValueError(f"chunk {k}: a chunk is a pair (sentences, tags), here is {kind}")
+        yield chunk
+
+
+def from_chunks(
+    chunks: Chunks, template: str | Path | None, known: Known | None, room: Path
+) -> Corpus:
+    """Return sentences that come some at a time: they are kept in a file of the folder."""
+    path = room / "tokens.bin"
+    tags = _Tags(room / "tags.bin")
+    first: Corpus | None = None
+    sentences = 0
+    with path.open("wb") as file:
+        for k, (tokens, names) in enumerate(chunks):
+            tokens = as_sentences(tokens)
+            if not any(map(len, tokens)):
+                continue
+            try:
+                part = from_sentences(tokens, names, None, template, known)
+            except ValueError as error:
+                raise ValueError(f"chunk {k}: {error}") from None
+            first = first or part._replace(blocks=lambda: ())
+            if part.n_columns != first.n_columns:
+                kinds = [f"{n} columns" if n else "features" for n in (part[-1], first[-1])]
+                raise ValueError(f"chunk {k}: its tokens have {kinds[0]}, those before {kinds[1]}")
+            for block in part.blocks():
+                pickle.dump(tuple(block), file, pickle.HIGHEST_PROTOCOL)
+            tags.add(part.classes[part.tags].tolist())
+            sentences += part.weight.size
+    if first is None:
+        raise ValueError("there is no token to learn from; give sentences")
+
+    def again() -> Iterator[Tokens]:
+        with path.open("rb") as file:
+            size = path.stat().st_size
+            while file.tell() < size:
+                yield Tokens(*pickle.load(file))
+
+    codes, classes = tags.finish(known)
+    return first._replace(blocks=again, tags=codes, weight=np.ones(sentences), classes=classes)

@@ -1,6 +1,7 @@
 """CRFTagger: linear-chain conditional random fields for sequences of tags."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
@@ -13,7 +14,14 @@ from monro import checks, persist
 from monro.crf.corpus import FeatureMap, encode_all, make_map
 from monro.crf.decode import SCHEMES
 from monro.crf.fitted import FittedTagger
-from monro.crf.reading import Corpus, Known, from_file, from_sentences
+from monro.crf.reading import (
+    Corpus,
+    Known,
+    from_chunks,
+    from_file,
+    from_sentences,
+    sentence_chunks,
+)
 from monro.crf.storage import STATES, from_contents, same_shape, to_contents
 from monro.crf.train import (
     SOLVERS,
@@ -27,6 +35,7 @@ from monro.crf.train import (
     solution_of,
 )
 from monro.errors import DivergenceError
+from monro.estimator import of_mean_one
 from monro.fitting import Record, run_epochs
 from monro.rows import Array
 
@@ -136,8 +145,8 @@ class CRFTagger(FittedTagger):
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(
         self,
-        sentences: Sequence[Any],
-        tags: Sequence[Sequence[str]],
+        sentences: Any,
+        tags: Any = None,
         sample_weight: Any = None,
         *,
         checkpoint: str | Path | None = None,
@@ -146,14 +155,19 @@ class CRFTagger(FittedTagger):
 
         Parameters
         ----------
-        sentences : list of sentences
+        sentences : list of sentences; or larger than memory
             A sentence is a list of tokens. A token is a tuple of columns (texts; a text alone is
             one column) for templates, or a list or dict of features: a text's value becomes part
             of the name, as for CRFsuite.
+            Larger than memory: an iterable of chunks ``(sentences, tags)``, which is gone through
+            once; or an Arrow data set, table or reader, a Parquet file or a folder of them, with a
+            sentence a row, of which each column is a list of texts. They are made ready for
+            training in temporary files (docs/data.md).
         tags : list of lists of str
-            The tag of each token.
+            The tag of each token. With Arrow and Parquet the name of their column, "tags" by
+            default; with chunks, which have them, None.
         sample_weight : array of shape (n_sentences,), optional
-            A sentence of weight 2 counts as two; one of weight 0 does not count.
+            A sentence of weight 2 counts as two; one of weight 0 does not count. Only with a list.
         checkpoint : str or Path, optional
             A file to keep the progress in. Should the process be killed, the same call goes on from
             there, and ends with the same bits (on one thread) as if nothing had happened.
@@ -161,11 +175,28 @@ class CRFTagger(FittedTagger):
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> from monro import CRFTagger
+        >>> chunk = [[("the",), ("dog",)], [("he",), ("barks",)]], [["D", "N"], ["P", "V"]]
+        >>> CRFTagger(random_state=0).fit(chunk for _ in range(3)).predict([[("the",), ("dog",)]])
+        [['D', 'N']]
         """
         self._check_parameters()
         known = self._known() if self.warm_start else None
-        corpus = from_sentences(sentences, tags, sample_weight, self.template, known)
-        return self._fit(corpus, known, checkpoint)
+        chunks = sentence_chunks(sentences, tags)
+        if chunks is None:
+            corpus = from_sentences(sentences, tags, sample_weight, self.template, known)
+            return self._fit(lambda _: corpus, known, checkpoint)
+        if sample_weight is not None:
+            raise ValueError("sample_weight: give it with a list of sentences, not with chunks")
+        return self._fit(
+            lambda room: from_chunks(chunks, self.template, known, room),
+            known,
+            checkpoint,
+            in_files=True,
+        )
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit_file(
@@ -195,11 +226,13 @@ class CRFTagger(FittedTagger):
         if folder is not None and not Path(folder).is_dir():
             raise ValueError(f"folder={str(folder)!r}: there is no such folder; make it first")
         known = self._known() if self.warm_start else None
-        corpus = from_file(path, self.template, known, keep=folder is None)
-        if folder is None:
-            return self._fit(corpus, known, checkpoint)
-        with TemporaryDirectory(prefix="monro-", dir=folder) as room:
-            return self._fit(corpus, known, checkpoint, Path(room))
+        return self._fit(
+            lambda room: from_file(path, self.template, known, room),
+            known,
+            checkpoint,
+            folder,
+            in_files=folder is not None,
+        )
 
     def partial_fit(
         self,
@@ -325,23 +358,37 @@ class CRFTagger(FittedTagger):
 
     def _fit(
         self,
-        corpus: Corpus,
+        read: Callable[[Any], Corpus],
         known: Known | None,
         checkpoint: str | Path | None,
-        folder: Path | None = None,
+        folder: str | Path | None = None,
+        *,
+        in_files: bool = False,
     ) -> Self:
-        seen = float(corpus.weight.sum())
-        weight = corpus.weight / corpus.weight.mean()
-        features, problem = self._prepare(corpus, weight, known, seen, folder)
+        """Fit to what `read` returns, given a folder for its files if it may have any."""
+        with ExitStack() as stack:
+            room = None
+            if in_files:
+                # Files that are mapped go on without their names: whatever ends the process, no
+                # more than what it was making ready is left behind.
+                room = Path(
+                    stack.enter_context(
+                        TemporaryDirectory(prefix="monro-", dir=folder, ignore_cleanup_errors=True)
+                    )
+                )
+            corpus = read(room)
+            seen = float(corpus.weight.sum())
+            weight = of_mean_one(corpus.weight)
+            features, problem = self._prepare(corpus, weight, known, seen, room)
         X, seed = _matrix(problem), self._seed()
         data = problem.data  # all that tells data sets apart
-        told = np.concatenate([problem.y, data.starts, data.pair_indptr, data.pairs])
+        told = problem.y, data.starts, data.pair_indptr, data.pairs
         saved = self._checkpoint(checkpoint, X, told, problem.weight, STATES, same_shape)
         if saved is not None and saved.found:
             seed = saved.about("seed")
         rng = np.random.default_rng(seed)
         epochs = 0 if known is None else self.n_iter_
-        watching = self.tol is not None or self.verbose > 0 or hasattr(self, "_skl_callbacks")
+        watching = self.tol is not None or self.verbose > 0 or self._watched
         chosen = self.learning_rate == "auto" and known is None
         with self._trainer(corpus, known, features, problem, rng, epochs) as trainer:
             run_epochs(

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ from monro.crf.sgdqn import (
     sgdqn_sweep,
 )
 from monro.fitting import Record, Report, SingleTask, blocks_near, visiting_order
+from monro.mapped import ask_for, no_read_ahead, pieces, runs_of
 from monro.rows import Array
 
 SOLVERS = ("asgd", "sgd", "sgdqn", "sgdqn-flawed")
@@ -40,6 +42,7 @@ _SAMPLE = 1000  # steps to try rates with
 _PASSES = 10  # at most
 _PART_TOKENS = 1 << 16  # evaluated together
 _PARTS = 20  # of an epoch, to report on
+_MAPPED_TOKENS = 1 << 19  # of files to ask the system for together
 
 
 class Problem(NamedTuple):
@@ -61,6 +64,33 @@ class Problem(NamedTuple):
 def ridge_strength(c: float, sentences: float) -> float:
     """Return λ, which is never 0."""
     return max(1.0 / (float(c) * float(sentences)), 1e-30)
+
+
+def is_mapped(data: Encoded) -> bool:
+    """Tell whether sentences lie in files."""
+    return isinstance(data.features, np.memmap)
+
+
+@contextmanager
+def visiting(problem: Problem, sentences: Array) -> Iterator[None]:
+    """Read these sentences, and no others meanwhile, where they lie in files."""
+    data, y = problem.data, problem.y
+    if not is_mapped(data):
+        yield
+        return
+    with no_read_ahead(*data, y):
+        starts, stops = runs_of(sentences)
+        ask_for(data.starts, starts, stops + 1)
+        starts, stops = data.starts[starts], data.starts[stops]
+        ask_for(y, starts, stops)
+        for pointers, parts in (
+            (data.indptr, (data.values, data.features)),
+            (data.pair_indptr, (data.pairs,)),
+        ):
+            ask_for(pointers, starts, stops + 1)
+            for part in parts:
+                ask_for(part, pointers[starts], pointers[stops])
+        yield
 
 
 # ------------------------------------------------------------------------------- weights as tables
@@ -265,7 +295,10 @@ class Solver:
             # What s·r and S·r - u stand for (see `linear.state.Mean`) is multiplied out.
             for w, total in zip(state.w, state.total, strict=True):
                 if averages:
-                    total += w * np.float32(scales)
+                    for part_w, part_total in zip(
+                        pieces(w.reshape(-1)), pieces(total.reshape(-1)), strict=True
+                    ):
+                        part_total += part_w * np.float32(scales)
                 w *= np.float32(scale)
             state.t[0] += part.size
             state.averaged[0] += part.size * averages
@@ -324,7 +357,8 @@ def choose_rate(problem: Problem, name: str, rng: np.random.Generator) -> float:
 
     def trial(eta0: float) -> float:
         solver = Solver(problem, name, eta0)
-        loss = solver.sweep(order, solver.start(), False, None)
+        with visiting(problem, order):
+            loss = solver.sweep(order, solver.start(), False, None)
         return loss if np.isfinite(loss) else np.inf
 
     largest = 1.0 / problem.lam  # the ridge alone would overshoot
@@ -384,7 +418,7 @@ class Trainer(SingleTask):
         self._before = epochs
         self._known = known or {}
         data = solver.problem.data
-        self._mapped = isinstance(data.features, np.memmap)
+        self._mapped = is_mapped(data)
 
     def weights(self) -> Weights:
         """Return the solution."""
@@ -409,8 +443,13 @@ class Trainer(SingleTask):
         order = self._order(n)
         averages = self.epochs + self._before > 0
         total = 0.0
-        for part in np.array_split(order, _PARTS) if n > 1000 * _PARTS else [order]:
-            total += self.solver.sweep(part, self.state, averages, self._pool)
+        parts = _PARTS if n > 1000 * _PARTS else 1
+        if self._mapped:
+            tokens = self.solver.problem.y.size
+            parts = max(parts, -(-tokens // _MAPPED_TOKENS))
+        for part in np.array_split(order, parts):
+            with visiting(self.solver.problem, part):
+                total += self.solver.sweep(part, self.state, averages, self._pool)
             report(part.size)
         self.epochs += 1
         self.seconds += time.perf_counter() - begin

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from monro.data.tables import Places, array_of, first_null, is_numeric, is_single, labels_of
 from monro.data.tables import load_pyarrow as load_pyarrow  # whoever makes batches needs it
+from monro.errors import DataError
 from monro.rows import Array
 
 _LARGEST = np.iinfo(np.int32).max - 1  # feature
@@ -84,6 +85,52 @@ def rows_of_batch(
         return _of_width(_vectors(pa, table, lists[0], places), n_features, places), y
     numbers, values = lists if feature_columns else _which_is_which(pa, table, lists, places)
     return _sparse(pa, table, numbers, values, n_features, places), y
+
+
+def sentences_of_batch(
+    batch: Any, tag_column: str, places: Places | None = None
+) -> tuple[list[list[tuple[str, ...]]], list[list[str]]]:
+    """Return the sentences of an Arrow table, and their tags: a row is a sentence.
+
+    Parameters
+    ----------
+    batch : pyarrow.Table or pyarrow.RecordBatch
+        Each column holds lists of texts, one for each token.
+    tag_column : str
+        The column of tags.
+    places : Places, optional
+        How to name rows in messages.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> table = pa.table({"word": [["the", "dog"], ["he"]], "tags": [["D", "N"], ["P"]]})
+    >>> sentences_of_batch(table, "tags")
+    ([[('the',), ('dog',)], [('he',)]], [['D', 'N'], ['P']])
+    """
+    places = places or Places("the table")
+    names = batch.column_names
+    if tag_column not in names:
+        cure = f"choose tags= from {_some(names)}"
+        raise DataError(f"there is no column {tag_column!r}", places.name, cure=cure)
+    if len(names) < 2:
+        raise DataError("there is no column besides the tags", places.name)
+    tags = _texts(batch, tag_column, places)
+    columns = [_texts(batch, name, places) for name in names if name != tag_column]
+    for name, column in zip((name for name in names if name != tag_column), columns, strict=True):
+        for row, (found, expected) in enumerate(zip(column, tags, strict=True)):
+            if len(found) != len(expected):
+                what = f"there are {len(found)} texts for {len(expected)} tags"
+                raise places.error(row, name, what, "give one for each token")
+    return [list(zip(*row, strict=True)) for row in zip(*columns, strict=True)], tags
+
+
+def _texts(batch: Any, name: str, places: Places) -> list[list[str]]:
+    rows: list[Any] = batch.column(name).to_pylist()
+    for k, row in enumerate(rows):
+        if not isinstance(row, list) or not all(isinstance(text, str) for text in row):
+            raise places.error(k, name, f"{row!r:.40} is no list of texts", "give a text a token")
+    return rows
 
 
 def _some(names: Sequence[str]) -> str:

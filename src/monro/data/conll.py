@@ -12,6 +12,8 @@ from monro.errors import DataError
 
 Token = tuple[str, ...]
 
+_TOKENS = 1 << 16  # to give at a time
+
 
 class Sentences(NamedTuple):
     """Sentences, and the tag of each of their tokens."""
@@ -47,7 +49,7 @@ def read_conll(path: str | Path) -> Sentences:
 
 
 def conll_blocks(path: str | Path, *, tagged: bool = True) -> Iterator[Sentences]:
-    """Yield the sentences of a file, some megabytes at a time.
+    """Yield the sentences of a file, some thousands at a time.
 
     Parameters
     ----------
@@ -59,7 +61,7 @@ def conll_blocks(path: str | Path, *, tagged: bool = True) -> Iterator[Sentences
     name = display_name(path)
     found = Sentences([], [])
     rows: list[list[str]] = []
-    width = 0
+    width = size = 0
     empty = True
     for block, first in line_blocks(path):
         try:
@@ -73,7 +75,11 @@ def conll_blocks(path: str | Path, *, tagged: bool = True) -> Iterator[Sentences
             columns = words.split() if plain else _at_blanks(words)
             if not columns:
                 _end_sentence(rows, found, tagged)
+                size += len(rows)
                 rows = []
+                if size >= _TOKENS:
+                    yield found
+                    found, size, empty = Sentences([], []), 0, False
                 continue
             width = width or len(columns)
             if len(columns) != width:
@@ -88,10 +94,6 @@ def conll_blocks(path: str | Path, *, tagged: bool = True) -> Iterator[Sentences
                     "the line has one column", name, line, "give each token a word and a tag"
                 )
             rows.append(columns)
-        if found.tokens:
-            empty = False
-            yield found
-            found = Sentences([], [])
     _end_sentence(rows, found, tagged)
     if found.tokens:
         yield found

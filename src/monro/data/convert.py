@@ -13,8 +13,10 @@ from typing import IO, Any, NamedTuple, Self
 import numpy as np
 import scipy.sparse as sp
 
+from monro import checks
 from monro.data import read as reading
 from monro.data.files import is_packed, is_stdin
+from monro.data.parquet import Parts, is_parquet, parquet_parts
 from monro.data.read import Data, Layout
 from monro.data.scan import LARGEST_COLUMN, RowBlock
 from monro.data.store import DTYPES, VERSION, open_store
@@ -24,6 +26,7 @@ from monro.rows import Array
 
 _BUCKET_BYTES = 1 << 25
 _MOST_BUCKETS = 500  # files open at once
+_TOO_LARGE = 4  # times as large as it should be is a bucket that has to be parted
 _BUCKETS = 256  # where the size is not known beforehand
 _GROWTH = {True: 8.0, False: 2.0}  # from a file's bytes to those of its rows, packed and plain
 
@@ -55,7 +58,7 @@ def convert(
     Parameters
     ----------
     source : str or Path
-        A file that `read` takes; ``"-"`` is standard input.
+        A file that `read` takes, or a folder of Parquet files; ``"-"`` is standard input.
     out : str or Path
         The folder to make. It must not exist.
     dtype : {"float32", "float64"}
@@ -80,6 +83,9 @@ def convert(
     ...     convert(f"{folder}/rows.svm", f"{folder}/rows.store").X.shape
     (2, 3)
     """
+    if is_parquet(source):
+        tables, columns = parquet_parts(source, target)
+        return write_store(_told(tables, report), out, dtype=dtype, seed=seed, layout=columns)
     if reading.is_table(source):
         data = reading.read(source, target=target)
         report(data.X.shape[0])
@@ -113,6 +119,12 @@ def convert(
     return data._replace(notes=tuple(notes))
 
 
+def _told(parts: Parts, report: Report) -> Parts:
+    for X, y in parts:
+        report(y.size)
+        yield X, y
+
+
 def write_store(
     parts: Iterable[tuple[Any, Any]],
     out: str | Path,
@@ -126,7 +138,8 @@ def write_store(
     Parameters
     ----------
     parts : iterable of (X, y)
-        Arrays or CSR matrices of the same width, each small enough for memory.
+        Arrays of the same width or sparse matrices, of which some may be narrower; each small
+        enough for memory, a few times over.
     out, dtype, seed
         As in `convert`.
     layout : Layout, optional
@@ -147,35 +160,92 @@ def write_store(
     (500, 3)
     """
     width = layout.n_features if layout else 0
-    classes: list[str] | None = None
-    count = 0
+    grows = layout is None
+    words = _Words()
 
     def rows() -> Iterator[_Part]:
-        nonlocal width, classes, count
-        for X, y in parts:
-            X, y = sp.csr_matrix(X), np.asarray(y)
-            width = width or X.shape[1]
-            if X.shape != (y.size, width):
-                raise ValueError(f"X has the shape {X.shape}, not ({y.size}, {width})")
-            if y.dtype.kind not in "iufb":
-                words, y = np.unique(y.astype(str), return_inverse=True)
-                classes = words.tolist()
-            elif y.dtype.kind in "iu" and np.abs(y).max(initial=0) >= 2**53:
-                raise ValueError("y: labels must be below 2⁵³")
-            count += 1
-            if classes is not None and count > 1:
-                raise ValueError("y: give labels as numbers, or all rows in one part")
-            yield _Part(X.data, X.indices, np.diff(X.indptr).astype(np.int64), y.astype(np.float64))
+        nonlocal width, grows
+        for k, (X, y) in enumerate(parts):
+            X, y = _matrix(X), np.asarray(y)
+            if y.shape != X.shape[:1]:
+                raise ValueError(f"part {k}: X has the shape {X.shape}, y the shape {y.shape}")
+            if y.size == 0:
+                continue
+            grows &= sp.issparse(X)
+            if X.shape[1] == 0 or (X.shape[1] != width and width and not grows):
+                raise ValueError(f"part {k}: X has {X.shape[1]} columns, not {width or 'one'}")
+            width = max(width, X.shape[1])
+            try:
+                checks.finite("X", X)
+                y = words.numbers(y)
+            except ValueError as error:
+                raise ValueError(f"part {k}: {error}") from None
+            X = _canonical(X)
+            yield _Part(X.data, X.indices, np.diff(X.indptr).astype(np.int64), y)
 
     return _write(
-        rows(),
-        out,
-        dtype,
-        seed,
-        lambda *_: layout or Layout(width),
-        lambda: classes,
-        buckets=_BUCKETS,
+        rows(), out, dtype, seed, lambda *_: layout or Layout(width), words, buckets=_BUCKETS
     )
+
+
+def _matrix(X: Any) -> Any:
+    """Return rows as a sparse matrix or an array of numbers."""
+    if not sp.issparse(X):
+        X = np.asarray(X)
+        X = X if X.dtype.kind in "iufb" else X.astype(np.float64)
+    if X.ndim != 2:
+        raise ValueError(f"X: give rows and columns, not an array of shape {X.shape}")
+    return X
+
+
+def _canonical(X: Any) -> sp.csr_matrix:
+    """Return rows as a CSR matrix with columns in order, as they must be once they are mapped."""
+    X = sp.csr_matrix(X)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+class _Words:
+    """Labels as numbers; words get those of a list, which grows."""
+
+    def __init__(self) -> None:
+        self.index: dict[str, int] = {}
+        self.kind = ""
+
+    def numbers(self, y: Array) -> Array:
+        """Return labels as numbers."""
+        if y.dtype.kind == "O" and not all(isinstance(label, str) for label in y.tolist()):
+            try:
+                y = y.astype(np.float64)
+            except (TypeError, ValueError):
+                raise ValueError("y: give labels that are all texts, or all numbers") from None
+        kind = "numbers" if y.dtype.kind in "iufb" else "texts"
+        if kind != (self.kind or kind):
+            raise ValueError(f"y: its labels are {kind}, those before it were {self.kind}")
+        self.kind = kind
+        if kind == "texts":
+            words, places = np.unique(y.astype(np.str_), return_inverse=True)
+            new = [self.index.setdefault(word, len(self.index)) for word in words.tolist()]
+            return np.array(new, np.float64)[places]
+        if y.dtype.kind in "iu" and max(int(y.max()), -int(y.min())) >= 2**53:
+            raise ValueError("y: labels must be below 2⁵³")
+        checks.finite("y", y)
+        return y.astype(np.float64)
+
+    @property
+    def classes(self) -> list[str] | None:
+        """The words in order; None where there are none."""
+        return sorted(self.index) or None
+
+    def in_order(self, numbers: Array) -> Array:
+        """Return the places of labels in the words in order."""
+        if not self.index:
+            return numbers
+        place = np.empty(len(self.index))
+        place[[self.index[word] for word in sorted(self.index)]] = np.arange(len(self.index))
+        return np.asarray(place[numbers.astype(np.int64)])
 
 
 def _write(
@@ -184,7 +254,7 @@ def _write(
     dtype: str,
     seed: int,
     layout: Callable[[int | None, int], Layout],
-    classes: Callable[[], list[str] | None] = lambda: None,
+    words: _Words | None = None,
     *,
     buckets: int,
 ) -> Data:
@@ -192,7 +262,7 @@ def _write(
 
     The layout is asked for when the lowest and highest column are known.
     """
-    out = Path(out)
+    out, words = Path(out), words or _Words()
     if out.exists():
         raise DataError("it exists already", out, cure="remove it, or choose another name")
     if dtype not in DTYPES:
@@ -210,14 +280,14 @@ def _write(
             chosen = layout(files.lowest, files.highest)
             if chosen.n_features > LARGEST_COLUMN + 1:
                 raise DataError(f"{chosen.n_features:,} features are too many", out)
-            _shuffle(files, folder, chosen.first_feature, rng)
+            _shuffle(files, folder, chosen.first_feature, words, rng)
         header = {
             "monro": "store",
             "version": VERSION,
             "rows": files.rows,
             "nonzeros": files.nonzeros,
             "dtype": dtype,
-            "classes": classes(),
+            "classes": words.classes,
             "layout": chosen._asdict(),
         }
         (folder / "header.json").write_text(json.dumps(header, indent=1) + "\n")
@@ -260,6 +330,7 @@ class _Buckets:
     """Files of rows, each row in a random one; records of lengths, labels, columns, values."""
 
     def __init__(self, folder: Path, count: int, dtype: Any):
+        self.folder = folder
         self.paths = [folder / f"bucket{k}" for k in range(count)]
         self.files: list[IO[bytes]] = [path.open("wb") for path in self.paths]
         self.dtype = dtype
@@ -305,24 +376,35 @@ class _Buckets:
             part.columns[first:last].astype(np.int32).tofile(file)
             values[first:last].tofile(file)
 
-    def take(self) -> Iterator[_Part]:
+    def take(self, rng: np.random.Generator) -> Iterator[_Part]:
         """Give back the rows, bucket by bucket, deleting each."""
         for file, path in zip(self.files, self.paths, strict=True):
             file.close()
-            records = []
-            with path.open("rb") as bucket:
-                while (counts := np.fromfile(bucket, np.int64, 2)).size:
-                    rows, cells = counts
-                    lengths = np.fromfile(bucket, np.int64, rows)
-                    labels = np.fromfile(bucket, np.float64, rows)
-                    columns = np.fromfile(bucket, np.int32, cells)
-                    values = np.fromfile(bucket, self.dtype, cells)
-                    records.append(_Part(values, columns, lengths, labels))
+            size = path.stat().st_size
+            if size > _TOO_LARGE * _BUCKET_BYTES:  # more came than was expected
+                count = min(_BUCKETS, -(-size // _BUCKET_BYTES))
+                inner = Path(f"{path}.parts")
+                inner.mkdir()
+                with _Buckets(inner, count, self.dtype) as smaller:
+                    for part in self._records(path):
+                        smaller.put(part, rng)
+                    path.unlink()
+                    yield from smaller.take(rng)
+                continue
+            fields: list[Any] = [list(parts) for parts in zip(*self._records(path), strict=True)]
             path.unlink()
-            fields = [list(parts) for parts in zip(*records, strict=True)]
-            del records
             if fields:
                 yield _Part(*map(_joined, fields))
+
+    def _records(self, path: Path) -> Iterator[_Part]:
+        with path.open("rb") as bucket:
+            while (counts := np.fromfile(bucket, np.int64, 2)).size:
+                rows, cells = counts
+                lengths = np.fromfile(bucket, np.int64, rows)
+                labels = np.fromfile(bucket, np.float64, rows)
+                columns = np.fromfile(bucket, np.int32, cells)
+                values = np.fromfile(bucket, self.dtype, cells)
+                yield _Part(values, columns, lengths, labels)
 
 
 def _joined(arrays: list[Array]) -> Array:
@@ -332,7 +414,9 @@ def _joined(arrays: list[Array]) -> Array:
     return whole
 
 
-def _shuffle(buckets: _Buckets, folder: Path, first: int, rng: np.random.Generator) -> None:
+def _shuffle(
+    buckets: _Buckets, folder: Path, first: int, words: _Words, rng: np.random.Generator
+) -> None:
     """Write the rows of all buckets, each bucket's in random order."""
     total = 0
     with (
@@ -342,10 +426,10 @@ def _shuffle(buckets: _Buckets, folder: Path, first: int, rng: np.random.Generat
         (folder / "labels.bin").open("wb") as labels,
     ):
         np.zeros(1, np.int64).tofile(ends)
-        for part in buckets.take():
+        for part in buckets.take(rng):
             part = _rows_in_order(part, rng.permutation(part.labels.size))
             part.values.tofile(values)
             (part.columns - np.int32(first)).tofile(columns)
             (total + np.cumsum(part.lengths)).tofile(ends)
-            part.labels.tofile(labels)
+            words.in_order(part.labels).tofile(labels)
             total += part.values.size

@@ -13,6 +13,7 @@ from monro.data.scan import RowBlock
 from monro.data.svmlight import svmlight_blocks
 from monro.data.xc import parse_header, xc_blocks
 from monro.errors import DataError
+from monro.mapped import as_integers
 from monro.rows import Array
 
 
@@ -91,7 +92,7 @@ def read(
     ----------
     path : str or Path
         The file, plain or packed by gzip or Zstandard; ``"-"`` is standard input. The format is
-        known by the contents.
+        known by the contents. Or a folder of Parquet files.
     layout : Layout, optional
         Of the data a model was trained on: features get the same numbers.
     n_features : int, optional
@@ -124,7 +125,7 @@ def read(
     """
     if target is not None and not is_table(path):
         raise DataError("it is no table with a column to choose", path, cure="give no target")
-    if not is_stdin(path) and Path(path).is_dir():
+    if not is_stdin(path) and Path(path).is_dir() and not is_table(path):
         from monro.data.store import open_store
 
         data = open_store(path, layout, n_features)
@@ -143,9 +144,15 @@ def read(
 
 
 def is_table(path: str | Path) -> bool:
-    """Tell whether a file is a table (CSV, TSV, Parquet), by its name."""
+    """Tell whether a file is a table (CSV, TSV, Parquet), by its name; or a folder of Parquet."""
     name = str(path).lower().removesuffix(".gz").removesuffix(".zst")
-    return name.endswith((".csv", ".tsv", ".parquet"))
+    return name.endswith((".csv", ".tsv", ".parquet")) or bool(parquet_files(path))
+
+
+def parquet_files(path: str | Path) -> list[Path]:
+    """Return the Parquet files in a folder and below it, in order; of no folder there are none."""
+    folder = Path(path)
+    return sorted(folder.rglob("*.parquet")) if folder.is_dir() else []
 
 
 class RowSource(NamedTuple):
@@ -198,12 +205,6 @@ def lowest_labels(rows: RowBlock) -> Array:
     if rows.labels.size:
         y[labelled] = np.minimum.reduceat(rows.labels, starts[labelled])
     return y
-
-
-def as_integers(y: Array) -> Array:
-    """Return labels as integers where they all are."""
-    whole = np.isfinite(y).all() and (y == np.floor(y)).all() and np.abs(y).max(initial=0) < 2**53
-    return y.astype(np.int64) if whole else y
 
 
 def find_first_feature(lowest: int | None, known: int | None, source: RowSource) -> int:

@@ -13,13 +13,14 @@ A folder with
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from monro.data.read import Data, Layout, as_integers
+from monro.data.read import Data, Layout
 from monro.data.scan import LARGEST_COLUMN
 from monro.errors import DataError
-from monro.mapped import csr_from_files
+from monro.mapped import MappedLabels, csr_from_files, pieces
 from monro.rows import Array
 
 VERSION = 1
@@ -29,7 +30,7 @@ DTYPES = ("float32", "float64")
 def open_store(
     path: str | Path, layout: Layout | None = None, n_features: int | None = None
 ) -> Data:
-    """Open a store: X lies in the files, mapped into memory.
+    """Open a store: X lies in the files, mapped into memory, y is read.
 
     Parameters
     ----------
@@ -40,6 +41,27 @@ def open_store(
     n_features : int, optional
         The width it must have.
     """
+    X, labels, own = map_store(path)
+    wanted = layout or own._replace(n_features=n_features or own.n_features)
+    what = None
+    if wanted.n_features != own.n_features:
+        what = f"the store has {own.n_features:,} features, not {wanted.n_features:,}"
+    elif wanted.first_feature != own.first_feature:
+        what = f"the store's features are numbered from {own.first_feature}, the model's are not"
+    elif wanted.names != own.names:
+        what = "the store's columns are not those the model was fitted on"
+    if what:
+        raise DataError(what, path, cure="convert the data again, like the training data")
+    return Data(X, np.asarray(labels), own, "store")
+
+
+def is_store(path: str | Path) -> bool:
+    """Tell whether a folder is a store, damaged or not."""
+    return (Path(path) / "header.json").exists()
+
+
+def map_store(path: str | Path) -> tuple[Any, MappedLabels, Layout]:
+    """Open a store: rows and labels lie in the files, mapped into memory."""
     path = Path(path)
     damaged = DataError("the store is damaged", path, cure="convert the data again")
     try:
@@ -65,26 +87,25 @@ def open_store(
             raise damaged
         values = _mapped(path / "values.bin", header["dtype"], nonzeros)
         columns = _mapped(path / "columns.bin", "int32", nonzeros)
-        ends = np.array(_mapped(path / "ends.bin", "int64", rows + 1))
+        ends = _mapped(path / "ends.bin", "int64", rows + 1)
         X = csr_from_files(values, columns, ends, int(own.n_features))
-        y = as_integers(np.array(_mapped(path / "labels.bin", "float64", rows)))
-        if header["classes"] is not None:
-            y = np.array(header["classes"])[y]
+        numbers = _mapped(path / "labels.bin", "float64", rows)
+        words = header["classes"]
+        y = MappedLabels(numbers, words)
+        if words is not None and not _are_places(numbers, len(words)):
+            raise damaged
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, OSError):
         raise damaged from None
-    if ends[0] != 0 or ends[-1] != nonzeros or (np.diff(ends) < 0).any():
+    if ends[0] != 0 or ends[-1] != nonzeros or any((np.diff(p) < 0).any() for p in pieces(ends, 1)):
         raise damaged
-    wanted = layout or own._replace(n_features=n_features or own.n_features)
-    what = None
-    if wanted.n_features != own.n_features:
-        what = f"the store has {own.n_features:,} features, not {wanted.n_features:,}"
-    elif wanted.first_feature != own.first_feature:
-        what = f"the store's features are numbered from {own.first_feature}, the model's are not"
-    elif wanted.names != own.names:
-        what = "the store's columns are not those the model was fitted on"
-    if what:
-        raise DataError(what, path, cure="convert the data again, like the training data")
-    return Data(X, y, own, "store")
+    return X, y, own
+
+
+def _are_places(numbers: Array, count: int) -> bool:
+    """Tell whether all numbers are places in a list."""
+    return all(
+        ((part >= 0) & (part < count) & (part == np.floor(part))).all() for part in pieces(numbers)
+    )
 
 
 def _mapped(path: Path, dtype: str, size: int) -> Array:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from monro.data.files import chunks, display_name
-from monro.data.read import Data, Layout, as_integers
+from monro.data.read import Data, Layout, parquet_files
 from monro.errors import DataError, MissingExtraError
+from monro.mapped import as_integers
 from monro.rows import Array
 
 _TARGETS = ("label", "target", "class", "y")
@@ -34,23 +35,36 @@ def read_table(path: str | Path, layout: Layout | None, target: str | None, labe
     """Read a table; parameters as in `read`."""
     pa = load_pyarrow()
     name = display_name(path)
-    text = b"".join(chunks(path)).removeprefix(b"\xef\xbb\xbf")
-    if not text.strip():
-        raise DataError("the file is empty", name)
-    is_csv = not text.startswith(b"PAR1")
-    if is_csv:
-        _check_encoding(text, name)
-        table, places = _parse_csv(pa, text, name)
+    is_csv = False
+    if parquet_files(path):
+        from monro.data.parquet import open_parquet
+
+        table, places = open_parquet(path).to_table(use_threads=False), Places(name)
     else:
-        table, places = _parse_parquet(pa, text, name), Places(name)
+        text = b"".join(chunks(path)).removeprefix(b"\xef\xbb\xbf")
+        if not text.strip():
+            raise DataError("the file is empty", name)
+        is_csv = not text.startswith(b"PAR1")
+        if is_csv:
+            _check_encoding(text, name)
+            table, places = _parse_csv(pa, text, name)
+        else:
+            table, places = _parse_parquet(pa, text, name), Places(name)
     if table.num_rows == 0:
         raise DataError("the table has no rows", name)
     target = choose_target(table.column_names, layout, target, labelled, name)
     y = labels_of(table[target], target, places) if labelled and target is not None else None
-    names = _features(table.column_names, target, layout, name)
-    X = array_of(table, names, places)
     format_ = "CSV" if is_csv else "Parquet"
     notes = (f"labels are in the column {target!r}",) if y is not None else ()
+    others = [column for column in table.column_names if column != target]
+    if any("list<" in str(table[column].type) for column in others):  # vectors, or sparse rows
+        from monro.data.arrow import rows_of_batch
+
+        width = layout.n_features if layout else None
+        X, _ = rows_of_batch(table.select(others), None, n_features=width, places=places)
+        return Data(X, y, Layout(X.shape[1], 0, None, target), format_, notes)
+    names = _features(table.column_names, target, layout, name)
+    X = array_of(table, names, places)
     return Data(X, y, Layout(len(names), 0, tuple(names), target), format_, notes)
 
 
@@ -146,7 +160,7 @@ def _parse_csv(pa: Any, text: bytes, name: str) -> tuple[Any, Places]:
         reason = str(error)
         row = re.search(r"Row #(\d+): (.*)", reason)
         if row is None:
-            raise DataError(f"the table cannot be read ({_one_line(reason)})", name) from None
+            raise DataError(f"the table cannot be read ({one_line(reason)})", name) from None
         counts = re.search(r"Expected (\d+) columns, got (\d+)", row[2])
         what = f"the line has {counts[2]} columns, the first one {counts[1]}" if counts else row[2]
         raise DataError(what, name, int(row[1])) from None
@@ -161,11 +175,12 @@ def _parse_parquet(pa: Any, text: bytes, name: str) -> Any:
         return pa.parquet.read_table(io.BytesIO(text), use_threads=False, pre_buffer=False)
     except (pa.ArrowException, OSError) as error:
         raise DataError(
-            f"the Parquet file is damaged ({_one_line(str(error))})", name, cure="copy it again"
+            f"the Parquet file is damaged ({one_line(str(error))})", name, cure="copy it again"
         ) from None
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """Return the beginning of a message, on one line."""
     return " ".join(text.split())[:120]
 
 

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from monro import checks, persist
 from monro.errors import DivergenceError
-from monro.estimator import Estimator, drop_weightless
+from monro.estimator import Estimator, drop_weightless, of_mean_one
 from monro.fitting import Record, run_epochs
 from monro.linear import _checks
 from monro.linear.columns import Columns, columns_of
@@ -28,7 +28,7 @@ from monro.linear.train import (
     single_loss,
 )
 from monro.losses import Loss
-from monro.mapped import is_mapped, row_parts
+from monro.mapped import is_mapped, room_beside, row_parts
 from monro.rows import Array
 
 # A loss this many times that of zero weights is not learning: explicit steps are running away.
@@ -80,18 +80,18 @@ class Linear(Estimator):
         held_out = None
         if self.early_stopping:
             X, y, weight, held_out = self._hold_out(X, y, weight, seed)
-        weight = weight * (weight.size / weight.sum())
+        weight = of_mean_one(weight)
         problems = self._problems(X, y, weight, columns=columns)
         tasks = self._tasks(problems, rng, streaming=False)
         tests = [] if held_out is None else self._problems(*held_out, columns=columns)
         evaluate, monitor = self._evaluation(tasks, tests)
         keep = self.warm_start or SOLVERS[self.solver_].streams
-        with self._trainer(tasks, columns, rng, mapped=is_mapped(X)) as trainer:
+        with self._trainer(tasks, columns, rng, X if is_mapped(X) else None) as trainer:
             run_epochs(
                 self,
                 trainer,
                 X=X,
-                y=self._labels(y),
+                y=self._labels(y) if self._watched else y,
                 title=self.solver_,
                 visits=y.size * len(tasks),
                 check=lambda record: self._check_finite(record, tasks),
@@ -121,7 +121,7 @@ class Linear(Estimator):
         problems = self._problems(*drop_weightless(X, y, weight), columns=columns)
         tasks = self._tasks(problems, rng, streaming=True)
         history = getattr(self, "history_", [])
-        with self._trainer(tasks, columns, rng, mapped=False) as trainer:
+        with self._trainer(tasks, columns, rng) as trainer:
             record = trainer.epoch() | {"epoch": len(history) + 1}
         self._check_finite(record, tasks)
         self._finish(trainer, keep=True)
@@ -130,7 +130,7 @@ class Linear(Estimator):
         return self
 
     def _trainer(
-        self, tasks: list[Task], columns: Columns, rng: np.random.Generator, *, mapped: bool
+        self, tasks: list[Task], columns: Columns, rng: np.random.Generator, X: Any = None
     ) -> Trainer:
         return Trainer(
             tasks,
@@ -139,7 +139,7 @@ class Linear(Estimator):
             shuffle=self.shuffle,
             rng=rng,
             n_jobs=self._threads(),
-            mapped=mapped,
+            X=X,
         )
 
     def _labels(self, y: Array) -> Array:
@@ -154,8 +154,10 @@ class Linear(Estimator):
         loss = self._loss()
         rows = columns.rows(X)
         lam, biased = float(self.alpha), bool(self.fit_intercept)
+        weights = room_beside(y, np.float64)
+        weights[:] = weight
         return [
-            Problem(loss, Examples(rows, target, weight), lam, biased, columns.kept)
+            Problem(loss, Examples(rows, target, weights), lam, biased, columns.kept)
             for target in self._targets(y)
         ]
 
@@ -234,7 +236,7 @@ class Linear(Estimator):
         self, tasks: list[Task], tests: list[Problem]
     ) -> tuple[Callable[[], Record] | None, str | None]:
         """Return what to measure after each epoch, and which of it decides when to stop."""
-        watching = self.tol is not None or self.verbose > 0 or hasattr(self, "_skl_callbacks")
+        watching = self.tol is not None or self.verbose > 0 or self._watched
         if not watching and not tests:
             return None, None
 

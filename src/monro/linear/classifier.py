@@ -15,6 +15,7 @@ from monro.linear import _checks
 from monro.linear.base import Linear
 from monro.linear.solvers import Problem
 from monro.losses import Hinge, Log, Loss, SquaredHinge
+from monro.mapped import look_up
 from monro.rows import Array
 
 
@@ -144,9 +145,8 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         return self._losses[self.loss]()
 
     def _targets(self, y: Array) -> list[Array]:
-        if self.classes_.size == 2:
-            return [np.where(y == 1, 1.0, -1.0)]
-        return [np.where(y == k, 1.0, -1.0) for k in range(self.classes_.size)]
+        signs = 2.0 * np.eye(self.classes_.size) - 1.0
+        return [look_up(row, y) for row in (signs[1:] if len(signs) == 2 else signs)]
 
     def _coef_shape(self) -> tuple[int, ...]:
         return (1 if self.classes_.size == 2 else self.classes_.size, self.n_features_in_)
@@ -155,7 +155,7 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         *,
         checkpoint: str | Path | None = None,
@@ -164,11 +164,16 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array, CSR matrix or data frame of shape (n_rows, n_features)
+        X : array, CSR matrix or data frame of shape (n_rows, n_features); or larger than memory
+            A path (of a store, a Parquet file or a folder of them), an Arrow data set, table or
+            reader, or an iterable of chunks ``(X, y)``, which is gone through once. All but a store
+            is written as one to a temporary folder first (docs/data.md).
         y : array of shape (n_rows,)
-            Labels of at least two classes.
+            Labels of at least two classes. With Parquet and Arrow the name of their column, by
+            default as in `monro.data.read`; with a store or chunks, which have them, None.
         sample_weight : array of shape (n_rows,), optional
-            A row of weight 2 counts as two; a row of weight 0 does not count.
+            A row of weight 2 counts as two; a row of weight 0 does not count. With a store in its
+            order.
         checkpoint : str or Path, optional
             A file to keep the progress in. Should the process be killed, the same call goes on from
             there, and ends with the same bits (on one thread) as if nothing had happened.
@@ -176,12 +181,21 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from monro import LinearClassifier
+        >>> rng = np.random.default_rng(0)
+        >>> chunks = ((X, X[:, 0] > 0) for X in (rng.normal(size=(100, 3)) for _ in range(9)))
+        >>> LinearClassifier(random_state=0).fit(chunks).predict([[1, 0, 0]])
+        array([1])
         """
         _checks.parameters(self, self._losses)
-        X, y = checks.data(self, X, y)
-        check_classification_targets(y)
+        X, y, names = self._open(X, y, sample_weight)
+        X, y = checks.data(self, X, y, names=names)
         weight = checks.weights(sample_weight, X)
-        classes = np.unique(y)
+        classes, codes = checks.encode(y)
         if classes.size < 2:
             raise ValueError(
                 f"y holds one class only ({classes.tolist()[0]!r}): a classifier needs at least 2 "
@@ -193,9 +207,9 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
                 f"{self.classes_.tolist()}; use warm_start=False"
             )
         self.classes_: Array = classes
-        codes = np.searchsorted(classes, y)
-        weight = weight * checks.class_weights(self.class_weight, classes, codes)
-        if np.unique(codes[weight > 0]).size < 2:
+        weight = checks.class_weighted(weight, self.class_weight, classes, codes)
+        given = sample_weight is not None or self.class_weight is not None
+        if given and np.unique(codes[weight > 0]).size < 2:
             raise ValueError(
                 "sample_weight and class_weight leave rows of fewer than 2 classes: give another "
                 "class a weight above 0"
@@ -260,7 +274,7 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
                 "class_weight='balanced' needs all rows at once: for partial_fit give a dict"
             )
         codes = np.searchsorted(self.classes_, y)
-        weight = weight * checks.class_weights(self.class_weight, self.classes_, codes)
+        weight = checks.class_weighted(weight, self.class_weight, self.classes_, codes)
         return self._partial_fit(X, codes, weight)
 
     def decision_function(self, X: Any) -> Array:

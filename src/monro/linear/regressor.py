@@ -100,11 +100,11 @@ class LinearRegressor(RegressorMixin, Linear):  # type: ignore[misc]
         return tags
 
     def _checked(
-        self, X: Any, y: Any, sample_weight: Any, *, reset: bool
+        self, X: Any, y: Any, sample_weight: Any, *, reset: bool, names: Any = None
     ) -> tuple[Any, Array, Array]:
         _checks.parameters(self, self._losses)
         checks.number("delta", self.delta, 0.0, open_at_low=True)
-        X, y = checks.data(self, X, y, reset=reset)
+        X, y = checks.data(self, X, y, reset=reset, names=names)
         try:
             y = np.ascontiguousarray(y, dtype=np.float64)
         except (TypeError, ValueError):
@@ -121,7 +121,7 @@ class LinearRegressor(RegressorMixin, Linear):  # type: ignore[misc]
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         *,
         checkpoint: str | Path | None = None,
@@ -130,8 +130,10 @@ class LinearRegressor(RegressorMixin, Linear):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array, CSR matrix or data frame of shape (n_rows, n_features)
+        X : array, CSR matrix or data frame of shape (n_rows, n_features); or larger than memory
+            As of `LinearClassifier.fit`: a path, Arrow, or an iterable of chunks ``(X, y)``.
         y : array of shape (n_rows,)
+            With Parquet and Arrow the name of its column; with a store or chunks None.
         sample_weight : array of shape (n_rows,), optional
             A row of weight 2 counts as two; a row of weight 0 does not count.
         checkpoint : str or Path, optional
@@ -142,7 +144,9 @@ class LinearRegressor(RegressorMixin, Linear):  # type: ignore[misc]
         -------
         self
         """
-        return self._fit(*self._checked(X, y, sample_weight, reset=True), checkpoint)
+        X, y, names = self._open(X, y, sample_weight)
+        checked = self._checked(X, y, sample_weight, reset=True, names=names)
+        return self._fit(*checked, checkpoint)
 
     @available_if(_checks.streams)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -15,10 +15,12 @@ from monro.linear.columns import Columns
 from monro.linear.solvers import AVERAGED, Problem, Solver, make_solver
 from monro.linear.state import Examples, PerExample
 from monro.losses import Loss, value
+from monro.mapped import visiting
 from monro.rows import Array, dot, sqnorm
 
 # Non-zeros between two reports of progress, about a second.
 _PART = 1 << 28
+_MAPPED_PART = 1 << 23  # non-zeros of files to ask the system for together
 _SAMPLE = 2000  # rows to try rates on
 
 # -------------------------------------------------------------------------------------- evaluation
@@ -204,6 +206,8 @@ def _nonzeros(problem: Problem, n_rows: int) -> float:
 class Task:
     """One model to train: a solver and its state. One-vs-rest has a task for each class."""
 
+    X: Any = None  # the rows, where they lie in a file
+
     def __init__(self, solver: Solver, problem: Problem, state: Any, rng: np.random.Generator):
         self.solver = solver
         self.problem = problem
@@ -217,12 +221,17 @@ class Task:
         self.state = self.solver.begin_epoch(self.state)
         order = self.solver.thin(order, self.state, self.rng)
         total = 0.0
-        parts = math.ceil(_nonzeros(self.problem, order.size) / _PART)
+        examples = self.problem.examples
+        size = _PART if self.X is None else _MAPPED_PART
+        parts = math.ceil(_nonzeros(self.problem, order.size) / size)
         for part in np.array_split(order, max(1, parts)):
-            if pool is None:
-                total += self.solver.sweep(part, self.state)
-            else:
-                total += parallel_sweep(self.solver, self.problem, part, self.state, pool, n_jobs)
+            with visiting(self.X, part, examples.y, examples.weight):
+                if pool is None:
+                    total += self.solver.sweep(part, self.state)
+                else:
+                    total += parallel_sweep(
+                        self.solver, self.problem, part, self.state, pool, n_jobs
+                    )
             report(part.size)
         return total / max(1, order.size)
 
@@ -250,8 +259,8 @@ class Trainer(Threaded):
         Makes the orders.
     n_jobs : int
         Threads.
-    mapped : bool
-        Whether the rows lie in a file.
+    X : CSR matrix, optional
+        The rows, where they lie in a file.
     """
 
     def __init__(
@@ -263,7 +272,7 @@ class Trainer(Threaded):
         shuffle: bool,
         rng: np.random.Generator,
         n_jobs: int,
-        mapped: bool,
+        X: Any = None,
     ):
         super().__init__(rng, n_jobs)
         self.tasks = tasks
@@ -271,7 +280,9 @@ class Trainer(Threaded):
         self.coef_shape = coef_shape
         self.shuffle = shuffle
         self.near = 1
-        if mapped:
+        if X is not None:
+            for task in tasks:
+                task.X = X
             problem = tasks[0].problem
             entry = problem.examples.rows.data.itemsize + 4
             self.near = blocks_near(_nonzeros(problem, 1) * entry)

@@ -70,17 +70,6 @@ class RayEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_ = classes
         return counts
 
-    def _class_weights(self, counts: Array) -> Array:
-        """Return the weight of a row of each class, of mean 1 over all rows."""
-        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
-            per_class = 1.0 / np.maximum(counts, 1)
-        else:
-            codes = np.arange(counts.size)
-            per_class = checks.class_weights(self.class_weight, self.classes_, codes)
-        if (per_class[counts > 0] == 0.0).any():
-            raise ValueError("class_weight: a class has the weight 0; leave out its rows instead")
-        return np.asarray(per_class * (counts.sum() / (counts @ per_class)))
-
     def _learn_features(self, table: Table, columns: list[str]) -> None:
         """Set what is known of the features: how many, and their names if they are columns."""
         self.n_features_in_ = table.width
@@ -101,6 +90,18 @@ class RayEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             if hasattr(self, name):
                 setattr(local, name, getattr(self, name))
         return local
+
+
+def weights_of_classes(class_weight: Any, classes: Array, counts: Array) -> Array:
+    """Return the weight of a row of each class, of mean 1 over all rows."""
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        per_class = 1.0 / np.maximum(counts, 1)
+    else:
+        one, codes = np.ones(classes.size), np.arange(classes.size)
+        per_class = checks.class_weighted(one, class_weight, classes, codes)
+    if (per_class[counts > 0] == 0.0).any():
+        raise ValueError("class_weight: a class has the weight 0; leave out its rows instead")
+    return np.asarray(per_class * (counts.sum() / (counts @ per_class)))
 
 
 class Enduring(ABC):

@@ -31,7 +31,7 @@ from monro.linear.dual import DualState, bias_pull
 from monro.linear.solvers import Dual
 from monro.linear.state import PerExample
 from monro.linear.train import Task, total_loss
-from monro.ray.base import Enduring, RayEstimator
+from monro.ray.base import Enduring, RayEstimator, weights_of_classes
 from monro.ray.shards import Note, Table, deal, other_columns, read
 from monro.rows import Array
 from monro.softmax.parts import Shard
@@ -457,7 +457,7 @@ class RayLinearClassifier(RayEstimator):
         self._learn_features(table, feature_columns or other_columns(dataset, label_column))
         self._as_local(local)
         size = self._count_workers(table.n)
-        per_class = self._class_weights(counts)
+        per_class = weights_of_classes(self.class_weight, self.classes_, counts)
         shards, notes = deal(table, self.classes_, per_class, size, table.dtype, seed)
         self.solver_ = self._choose_solver(sum(note.sqnorm for note in notes) / table.n, table)
         local.solver = self.solver_

@@ -19,6 +19,7 @@ from monro.fitting import Record
 from monro.linear import _checks
 from monro.linear.classifier import LinearClassifier
 from monro.persist import load
+from monro.ray.base import weights_of_classes
 from monro.ray.linear import Learner, Model, Start, mean_model
 from monro.rows import Array
 from monro.softmax.parts import Shard
@@ -106,7 +107,8 @@ def train_loop(config: dict[str, Any]) -> None:
     labels = np.unique(np.concatenate([seen for _, seen in shapes]))
     estimator.classes_ = labels if classes is None else np.unique(classes)
     codes = checks.codes(y, estimator.classes_, "is not among classes").astype(np.int32)
-    weight = checks.class_weights(estimator.class_weight, estimator.classes_, codes)
+    counts = sum(tell("counts", np.bincount(codes, minlength=estimator.classes_.size)))
+    weight = weights_of_classes(estimator.class_weight, estimator.classes_, counts)[codes]
     if sp.issparse(X):
         X = sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
     shard = Shard(X, codes, weight, np.zeros(0))

@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from monro.errors import CheckpointError, DivergenceError
 from monro.fitting import Record, Report, run_epochs
 from monro.persist import Contents
-from monro.ray.base import Enduring, RayEstimator
+from monro.ray.base import Enduring, RayEstimator, weights_of_classes
 from monro.ray.shards import Note, Table, deal, other_columns, read
 from monro.ray.team import Team, fetch
 from monro.rows import Array
@@ -23,7 +23,7 @@ from monro.softmax.classifier import SoftmaxClassifier
 from monro.softmax.layout import n_blocks
 from monro.softmax.neighbours import LEARNT_FROM, features_are_cells, find_clusters
 from monro.softmax.parts import Deal, Shard
-from monro.softmax.placing import in_few_directions, mean_rows, place_classes
+from monro.softmax.placing import place_classes, sums_by_class
 from monro.softmax.plans import check_parameters, explain, make_plan
 from monro.softmax.rates import choose_rate
 from monro.softmax.rounds import Examples, Rounds, gathered
@@ -244,7 +244,7 @@ class RaySoftmaxClassifier(RayEstimator):
         table = read(dataset, label_column, feature_columns, n_features, self.dtype)
         counts = self._learn_classes(table, self.classes)
         self._learn_features(table, feature_columns or other_columns(dataset, label_column))
-        per_class = self._class_weights(counts)
+        per_class = weights_of_classes(self.class_weight, self.classes_, counts)
         parts = self._count_workers(min(table.n, n_blocks(counts.size)))
         n_shards = min(_SHARDS * parts, table.n)
         shards, notes = deal(table, self.classes_, per_class, n_shards, self.dtype, seed)
@@ -286,12 +286,11 @@ class RaySoftmaxClassifier(RayEstimator):
         mean_sqnorm = sum(note.sqnorm for note in notes) / table.n
         plan = make_plan(local, counts.size, mean_sqnorm)
 
-        def means() -> Array:
-            direction = int(rng.integers(2**31))
-            told = [_means.remote(shard, counts, direction) for shard in shards]
+        def sums() -> Array:
+            told = [_sums.remote(shard, counts.size, [seed, 7]) for shard in shards]
             return np.asarray(sum(fetch(told)))
 
-        slots = place_classes(plan, counts, rng, means)
+        slots = place_classes(plan, counts, rng, sums)
         clusters = None
         if plan.sampling == "neighbour" and not (
             table.sparse and features_are_cells(table.n, table.width, table.nonzeros)
@@ -377,9 +376,8 @@ class RaySoftmaxClassifier(RayEstimator):
 
 
 @ray.remote
-def _means(shard: Shard, counts: Array, seed: int) -> Array:
-    means = in_few_directions(mean_rows(shard.X, shard.y, counts), seed)
-    return np.asarray(means.toarray() if sp.issparse(means) else means)
+def _sums(shard: Shard, n_classes: int, seed: Any) -> Array:
+    return sums_by_class(shard.X, shard.y, n_classes, np.random.default_rng(seed))
 
 
 @ray.remote

@@ -11,13 +11,14 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from monro.errors import DivergenceError
-from monro.estimator import Estimator, drop_weightless
+from monro.estimator import Estimator, drop_weightless, of_mean_one
 from monro.fitting import Record, run_epochs
+from monro.mapped import count, in_memory, look_up, rows_at
 from monro.rows import Array
 from monro.softmax.evaluate import Weights, losses
 from monro.softmax.layout import class_major, is_sparse, n_blocks, sparse_if_mostly_zero
 from monro.softmax.lbfgs import fit_lbfgs
-from monro.softmax.placing import mean_rows, place_classes
+from monro.softmax.placing import place_classes, sums_by_class
 from monro.softmax.plans import explain, make_plan
 from monro.softmax.posterior import Spread
 from monro.softmax.rates import choose_rate
@@ -148,24 +149,27 @@ class Softmax(Estimator):
         self.classes_ = classes
         self.history_ = []
         if self.solver == "lbfgs":
-            return self._fit_lbfgs(X, y, weight, earlier)
+            return self._fit_lbfgs(in_memory(X), y, weight, earlier)
         taken = getattr(self, "_epochs", 0)
         rng = np.random.default_rng([seed, taken])
         held_out = None
         if self.early_stopping:
             X, y, weight, (held_X, *held) = self._hold_out(X, y, weight, seed)
             held_out = sparse_if_mostly_zero(held_X, self.dtype), *held
-        weight = weight * (weight.size / weight.sum())
+        weight = of_mean_one(weight)
 
         n_classes = classes.size
         rows = sparse_if_mostly_zero(X, self.dtype)
+        if _trainer_of(make_plan(self, n_classes, 1.0)) is not Trainer:
+            rows = in_memory(rows)  # their steps are on many rows at once
         if earlier is None:
-            counts = np.bincount(y, minlength=n_classes)
-            means = partial(mean_rows, rows, y, counts)
-            slots = place_classes(make_plan(self, n_classes, 1.0), counts, rng, means)
+            counts = count(y, n_classes)
+            sums = partial(sums_by_class, rows, y, n_classes, rng)
+            slots = place_classes(make_plan(self, n_classes, 1.0), counts, rng, sums)
         else:
             slots = earlier.slots
-        problem = make_problem(rows, slots[y], weight, n_classes, self.dtype)
+        own_slots = look_up(slots.astype(np.int32), y)
+        problem = make_problem(rows, own_slots, weight, n_classes, self.dtype)
         plan = make_plan(self, n_classes, float(problem.sqnorm.mean(dtype=np.float64)))
         sampler = make_sampler(plan, problem.X, problem.y, problem.counts, rng)
         judged_X, judged_y, judged_weight = held_out or (rows, y, weight)
@@ -205,7 +209,7 @@ class Softmax(Estimator):
                 self,
                 trainer,
                 X=X,
-                y=self.classes_[y],
+                y=self.classes_[y] if self._watched else y,
                 title=self.solver,
                 visits=y.size,
                 check=self._check(trainer, y),
@@ -260,11 +264,12 @@ class Softmax(Estimator):
         rows = _judged(problem.y.size, self.classes_.size)
         own = np.argsort(trainer.slots)[problem.y[rows]]
         watching = self.tol is not None or self.verbose > 0
+        judged = rows_at(problem.X, rows) if watching else None
 
         def evaluate() -> Record:
             record = {}
             if watching:
-                each = losses(trainer.weights(), problem.X[rows], own, self._threads(), self.link)
+                each = losses(trainer.weights(), judged, own, self._threads(), self.link)
                 record["log_loss"] = float(np.average(each, weights=problem.weight[rows]))
             if held_out is not None:
                 X, y, weight = held_out
@@ -287,7 +292,8 @@ class Softmax(Estimator):
             # The classes drawn may be unlucky ones; the exact loss decides.
             rows = _judged(y.size, trainer.slots.size)
             with np.errstate(all="ignore"):
-                exact = losses(trainer.weights(), trainer.problem.X[rows], y[rows]).mean()
+                judged = rows_at(trainer.problem.X, rows)
+                exact = losses(trainer.weights(), judged, y[rows]).mean()
             if not exact <= most:
                 raise self._divergence(trainer.plan)
 
@@ -319,7 +325,7 @@ class Softmax(Estimator):
         W, bias = fit_lbfgs(
             X,
             y,
-            weight * (weight.size / weight.sum()),
+            of_mean_one(weight),
             n_classes,
             alpha=float(self.alpha),
             fit_intercept=bool(self.fit_intercept),
@@ -376,7 +382,8 @@ class Softmax(Estimator):
         rows = np.flatnonzero(weight)
         X, y, weight = drop_weightless(X, y, weight)
         slots = weights.slots
-        problem = make_problem(X, slots[y], weight, classes.size, self.dtype)
+        own_slots = look_up(slots.astype(np.int32), y)
+        problem = make_problem(X, own_slots, weight, classes.size, self.dtype)
         plan = make_plan(self, classes.size, float(problem.sqnorm.mean(dtype=np.float64)))
         # A fit before them has let the rate fall. Nobody knows how many batches there will be:
         # within one it stays the same.

@@ -10,6 +10,7 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
 
 from monro import checks, persist
+from monro.mapped import take_rows
 from monro.rows import Array
 from monro.softmax import evaluate as evaluator
 from monro.softmax.evaluate import Chances, Weights
@@ -208,7 +209,7 @@ class SoftmaxClassifier(ClassifierMixin, Inference):  # type: ignore[misc]
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         *,
         checkpoint: str | Path | None = None,
@@ -217,13 +218,19 @@ class SoftmaxClassifier(ClassifierMixin, Inference):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array, CSR matrix or data frame of shape (n_rows, n_features)
+        X : array, CSR matrix or data frame of shape (n_rows, n_features); or larger than memory
+            A path (of a store, a Parquet file or a folder of them), an Arrow data set, table or
+            reader, or an iterable of chunks ``(X, y)``, which is gone through once. All but a store
+            is written as one to a temporary folder first (docs/data.md).
         y : array of shape (n_rows,), or array or sparse matrix of shape (n_rows, n_labels)
             Labels of at least two classes. In a matrix, 1 where a row has the label, else 0: a row
             of n labels counts as n examples of weight 1/n, a row of none is left out. Its columns
             are the labels 0, 1, 2, … or, in order, those of the parameter ``classes``.
+            With Parquet and Arrow the name of the column of labels, by default as in
+            `monro.data.read`; with a store or chunks, which have them, None.
         sample_weight : array of shape (n_rows,), optional
-            A row of weight 2 counts as two; a row of weight 0 does not count.
+            A row of weight 2 counts as two; a row of weight 0 does not count. With a store in its
+            order.
         checkpoint : str or Path, optional
             A file to keep the progress in. Should the process be killed, the same call goes on from
             there, and ends with the same bits (on one thread) as if nothing had happened.
@@ -239,16 +246,26 @@ class SoftmaxClassifier(ClassifierMixin, Inference):  # type: ignore[misc]
         >>> Y = [[1, 0, 0], [0, 1, 1], [1, 1, 1]]  # of three labels the last row has all
         >>> SoftmaxClassifier(random_state=0).fit(X, Y).predict([[0, 1]])
         array([0])
+
+        From Arrow, of which the labels are one column:
+
+        >>> import pyarrow as pa
+        >>> table = pa.table({"x": [0.1, 0.2, 1.1, 1.3], "fruit": ["fig", "fig", "kiwi", "kiwi"]})
+        >>> SoftmaxClassifier(random_state=0).fit(table, "fruit").classes_
+        array(['fig', 'kiwi'], dtype='<U4')
         """
         check_parameters(self)
         goes_on = self.warm_start and hasattr(self, "_weights")
+        X, y, names = self._open(X, y, sample_weight)
         if is_indicator(y):
             X, y, weight, classes = self._examples(X, y, sample_weight, not goes_on, self.classes)
+            codes = checks.codes(y, classes, "is not among classes")
         else:
-            X, y = checks.data(self, X, y, reset=not goes_on)
-            checks.class_targets(y)
+            X, y = checks.data(self, X, y, reset=not goes_on, names=names)
             weight = checks.weights(sample_weight, X)
-            classes = np.unique(y) if self.classes is None else self._declared(y)
+            found, codes = checks.encode(y)
+            classes = found if self.classes is None else self._declared(found)
+            codes = checks.recode(found, codes, classes, "is not among classes")
         if classes.size < 2:
             raise ValueError(
                 f"y holds one class only ({classes.tolist()[0]!r}): a classifier needs at least 2 "
@@ -259,8 +276,7 @@ class SoftmaxClassifier(ClassifierMixin, Inference):  # type: ignore[misc]
                 "warm_start: the classes of y differ from those the model was fitted on; use "
                 "warm_start=False, or partial_fit, which takes new classes"
             )
-        codes = checks.codes(y, classes, "is not among classes")
-        weight = weight * checks.class_weights(self.class_weight, classes, codes)
+        weight = checks.class_weighted(weight, self.class_weight, classes, codes)
         if not weight.any():
             raise ValueError("sample_weight and class_weight leave no row a weight above 0")
         return self._fit(X, codes, weight, classes, checkpoint)
@@ -278,7 +294,8 @@ class SoftmaxClassifier(ClassifierMixin, Inference):  # type: ignore[misc]
         Y = read_indicator(y, X.shape[0])
         labels = name_columns(Y.shape[1], named, known)
         rows, codes, share = expand(Y)
-        return X[rows], labels[codes], checks.weights(sample_weight, X)[rows] * share, labels
+        weight = checks.weights(sample_weight, X)[rows] * share
+        return take_rows(X, rows), labels[codes], weight, labels
 
     @available_if(_streams)  # type: ignore[untyped-decorator]
     def partial_fit(
@@ -335,7 +352,7 @@ class SoftmaxClassifier(ClassifierMixin, Inference):  # type: ignore[misc]
             )
         codes = np.searchsorted(grown, y)
         ids = None if sample_id is None else self._check_ids(sample_id, y.size)
-        weight = weight * checks.class_weights(self.class_weight, grown, codes, more_to_come=True)
+        weight = checks.class_weighted(weight, self.class_weight, grown, codes, more_to_come=True)
         return self._partial_fit(X, codes, weight, grown, ids)
 
     @staticmethod

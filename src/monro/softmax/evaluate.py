@@ -21,6 +21,7 @@ from monro.integrals import (
     sampled_log_probability_of_rows,
 )
 from monro.links import ENTROPY, LINKS
+from monro.mapped import rows_between
 from monro.rows import Array, Sparse, as_rows
 from monro.softmax.layout import LANES
 
@@ -91,7 +92,7 @@ def chunked(
     parts = [slice(a, min(a + size, X.shape[0])) for a in range(0, X.shape[0], size)]
 
     def work(part: slice) -> Any:
-        return reduce(scores(weights, X[part] if len(parts) > 1 else X), part)
+        return reduce(scores(weights, rows_between(X, part.start, part.stop)), part)
 
     if n_jobs == 1 or len(parts) == 1:
         yield from map(work, parts)
@@ -149,7 +150,7 @@ class Chances(NamedTuple):
             yield S
             return
         W, bias = self.weights.spread
-        X = self.X[rows].astype(np.float64)
+        X = rows_between(self.X, rows.start, rows.stop).astype(np.float64)
         squares = X.multiply(X) if sp.issparse(X) else X * X
         deviation = np.sqrt(squares @ (W**2).T + bias**2)
         # The same for every row, whichever rows are asked for together with it.
@@ -273,24 +274,25 @@ def evaluate(
         probability.
     """
     chances = Chances(weights, X, link)
+    total = codes.size if sample_weight is None else sample_weight.sum()
 
     def reduce(S: Array, rows: slice) -> Array:
         own, best = codes[rows], S.argmax(axis=1)
+        weight = np.ones(own.size) if sample_weight is None else sample_weight[rows]
         loss = -chances.of_one(S, rows, own)
         better = (S[np.arange(own.size), own][:, None] < S).sum(axis=1)
         confidence = np.exp(chances.of_one(S, rows, best))
-        return np.column_stack([loss, better, confidence, best])
+        right = best == own
+        bins = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
+        gaps = np.bincount(bins, weight * (right - confidence), minlength=_BINS)
+        return np.concatenate([[weight @ loss, weight @ ~right, weight @ (better >= 5)], gaps])
 
-    loss, better, confidence, best = np.concatenate(list(chunked(weights, X, reduce, n_jobs))).T
-    weight = np.ones(loss.size) if sample_weight is None else sample_weight
-    weight = weight / weight.sum()
-    right = best == codes
-    bins = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
-    gaps = np.bincount(bins, weight * (right - confidence), minlength=_BINS)
+    # Sums, not rows: there may be many.
+    loss, error, top_5_error, *gaps = sum(chunked(weights, X, reduce, n_jobs)) / total
     return {
-        "log_loss": float(weight @ loss),
-        "error": float(weight @ ~right),
-        "top_5_error": float(weight @ (better >= 5)),
+        "log_loss": float(loss),
+        "error": float(error),
+        "top_5_error": float(top_5_error),
         "calibration_error": float(np.abs(gaps).sum()),
     }
 

@@ -23,7 +23,7 @@ def is_indicator(y: Any) -> bool:
     """
     if sp.issparse(y):
         return bool(y.ndim == 2)
-    shape = np.asarray(y).shape
+    shape = y.shape if hasattr(y, "shape") else np.asarray(y).shape
     return len(shape) == 2 and shape[1] > 1
 
 

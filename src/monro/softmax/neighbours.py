@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from sklearn.cluster import MiniBatchKMeans
 
 from monro._jit import kernel, leaf
+from monro.mapped import part_borders, rows_at, rows_between
 from monro.rows import Array, read_only
 
 _MOST_NONZEROS = 1 << 22  # that the table is made of: of larger data, a random part
@@ -129,7 +130,7 @@ def make_neighbours(
     if rows is None:
         counts = count_blocks(cells, blocks_of_rows, blocks)
     else:
-        counts = count_blocks(cells[rows], blocks_of_rows[rows], blocks)
+        counts = count_blocks(rows_at(cells, rows), blocks_of_rows[rows], blocks)
     return neighbours_of(cells, make_table(counts))
 
 
@@ -192,27 +193,26 @@ def _told(counts: sp.csr_matrix, totals: Array, cell: Array) -> Array:
 def find_clusters(X: Any, rng: np.random.Generator) -> MiniBatchKMeans:
     """Return clusters of rows."""
     n = X.shape[0]
-    some = X if n <= LEARNT_FROM else X[np.sort(rng.choice(n, LEARNT_FROM, replace=False))]
+    rows = np.arange(n) if n <= LEARNT_FROM else rng.choice(n, LEARNT_FROM, replace=False)
+    some = _dense(rows_at(X, np.sort(rows)))
     clusters = int(np.clip(n // _ROWS_A_CLUSTER, 1, _CLUSTERS))
     seed = int(rng.integers(2**31))
     return MiniBatchKMeans(
         clusters, init="random", random_state=seed, n_init=1, batch_size=1024
-    ).fit(_dense(some))
+    ).fit(some)
 
 
 def cells_of(means: MiniBatchKMeans, X: Any) -> sp.csr_matrix:
     """Return, as a matrix of ones, which cluster each row lies in."""
+    nearest = [means.predict(_dense(rows_between(X, *part))) for part in part_borders(X, 1 << 20)]
     n = X.shape[0]
     one = np.ones(n, np.float32)
-    return sp.csr_matrix(
-        (one, means.predict(_dense(X)), np.arange(n + 1)), shape=(n, means.n_clusters)
-    )
+    shape = (n, means.n_clusters)
+    return sp.csr_matrix((one, np.concatenate(nearest), np.arange(n + 1)), shape=shape)
 
 
 def _dense(X: Any) -> Array:
-    return np.asarray(
-        X.toarray() if sp.issparse(X) else X
-    )  # of a few times the size, and much faster
+    return np.asarray(X.toarray() if sp.issparse(X) else X)  # larger, and much faster
 
 
 @kernel

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from scipy.cluster.hierarchy import leaves_list, linkage
 from sklearn.random_projection import SparseRandomProjection
 
+from monro.mapped import part_borders, rows_between
 from monro.rows import Array
 from monro.softmax.layout import LANES
 from monro.softmax.solvers import Plan
@@ -17,7 +18,7 @@ _DIRECTIONS = 64  # in which they are compared
 
 
 def place_classes(
-    plan: Plan, counts: Array, rng: np.random.Generator, means: Callable[[], Any]
+    plan: Plan, counts: Array, rng: np.random.Generator, sums: Callable[[], Array]
 ) -> Array:
     """Return a slot for each class.
 
@@ -31,7 +32,7 @@ def place_classes(
     order = rng.permutation(n_classes)
     if plan.sampling == "neighbour" and LANES < n_classes <= _MOST_COMPARED:
         octave = np.floor(np.log2(np.maximum(counts, 1)))
-        place = np.argsort(similar_side_by_side(means(), rng))
+        place = np.argsort(similar_side_by_side(sums() / np.maximum(counts, 1)[:, None]))
         order = np.lexsort((place, -octave))
     elif plan.sampling in ("frequency", "neighbour"):
         order = order[np.argsort(-counts[order], kind="stable")]
@@ -40,23 +41,26 @@ def place_classes(
     return slots
 
 
-def mean_rows(X: Any, y: Array, counts: Array) -> Any:
-    """Return the mean row of each class, of which there are so many; of some rows, their share."""
-    share = 1.0 / np.maximum(counts, 1)[y]
-    return sp.csr_matrix((share, (y, np.arange(y.size))), shape=(counts.size, y.size)) @ X
+def sums_by_class(X: Any, y: Array, n_classes: int, rng: np.random.Generator) -> Array:
+    """Return the sum of each class's rows, wide rows seen from a few random directions."""
+    projection = None
+    if X.shape[1] > _DIRECTIONS:
+        seed = int(rng.integers(2**31))
+        projection = SparseRandomProjection(_DIRECTIONS, random_state=seed)
+        projection.fit(sp.csr_matrix((1, X.shape[1])))
+    total = np.zeros((n_classes, min(X.shape[1], _DIRECTIONS)))
+    for start, stop in part_borders(X):
+        # Projected row by row: all sums of wide rows would be larger than the model.
+        part, own = rows_between(X, start, stop), y[start:stop]
+        if projection is not None:
+            part = part @ projection.components_.T
+        ones, rows = np.ones(own.size), np.arange(own.size)
+        sums = sp.csr_matrix((ones, (own, rows)), shape=(n_classes, own.size)) @ part
+        total += sums.toarray() if sp.issparse(sums) else sums
+    return total
 
 
-def in_few_directions(means: Any, seed: int) -> Any:
-    """Return rows as seen from a few random directions: enough to compare them."""
-    if means.shape[1] <= _DIRECTIONS:
-        return means
-    return SparseRandomProjection(_DIRECTIONS, random_state=seed).fit_transform(means)
-
-
-def similar_side_by_side(means: Any, rng: np.random.Generator) -> Array:
+def similar_side_by_side(means: Array) -> Array:
     """Return classes of these mean rows in the order of the leaves of a tree."""
-    if means.shape[1] > _DIRECTIONS:
-        means = in_few_directions(means, int(rng.integers(2**31)))
-    means = means.toarray() if sp.issparse(means) else means
-    means /= np.abs(means).max() or 1.0  # no square overflows
+    means = means / (np.abs(means).max() or 1.0)  # no square overflows
     return np.asarray(leaves_list(linkage(means, "ward")))

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
+from monro.fitting import Order
 from monro.rows import Array
 from monro.softmax.solvers import Plan, rate_at
 
@@ -35,6 +36,7 @@ class Trial(AbstractContextManager["Trial"], Protocol):
     """A fit begun at some rate."""
 
     plan: Plan
+    near: int  # blocks of rows that had better be visited near each other
 
     @property
     def size(self) -> int:
@@ -76,7 +78,12 @@ def choose_rate(
     fit = n * plan.epochs
     fewest = min(fit, max(_FEWEST, min(n // 5, _ENOUGH)))
     steps = int(np.clip(fit * _SHARE, fewest, n * max(1, -(-_FEWEST // n))))
-    order = np.concatenate([rng.permutation(n) for _ in range(-(-steps // n))])[:steps]
+
+    def some_order() -> Array:
+        # Of a file, single rows would each be read with all that lies near them.
+        return Order(n, rng, first.near)[:steps] if first.near > 1 else rng.permutation(n)
+
+    order = np.concatenate([some_order()[:steps] for _ in range(-(-steps // n))])[:steps]
     parts = np.array_split(order, min(_PARTS, steps))
     tried: dict[float, float] = {}
     grows = plan.solver == "implicit" and plan.decay is None

@@ -97,6 +97,8 @@ class Rounds:
         Of all that is random: the same visits are the same wherever and whenever they happen.
     """
 
+    near = 1
+
     def __init__(
         self,
         crew: Crew,

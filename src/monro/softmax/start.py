@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from monro.mapped import pieces, rows_between
 from monro.rows import Array
 from monro.softmax.evaluate import Weights, losses, scores
 from monro.softmax.layout import LANES, view_of
@@ -27,10 +28,18 @@ def first_intercepts(counts: Array, learnt: bool) -> tuple[Array, float]:
 
 def warm(plan: Plan, problem: Problem, state: State) -> None:
     """Set the optimum of intercepts alone, and each example's local variable under them."""
-    counts = np.bincount(problem.y, problem.weight, minlength=problem.counts.size)
+    size = problem.counts.size
+    counts = np.zeros(size)
+    for y, weight in zip(pieces(problem.y), pieces(problem.weight), strict=True):
+        counts += np.bincount(y, weight, minlength=size)
     bias, normaliser = first_intercepts(counts, plan.damping > 0.0)
-    state.bias[: counts.size] = bias
-    state.u[:] = normaliser if plan.formulation == "raman" else normaliser - bias[problem.y]
+    state.bias[:size] = bias
+    if plan.formulation == "raman":
+        state.u[:] = normaliser
+        return
+    excess = (normaliser - bias).astype(state.u.dtype)
+    for u, y in zip(pieces(state.u), pieces(problem.y), strict=True):
+        u[:] = excess[y]
 
 
 def local_variables(
@@ -53,7 +62,8 @@ def local_variables(
         u = np.empty(problem.y.size)
         for a in range(0, u.size, 4096):
             rows = slice(a, a + 4096)
-            z = scores(sample, problem.X[rows]) - own[rows, None]
+            part = rows_between(problem.X, a, min(a + 4096, u.size))
+            z = scores(sample, part) - own[rows, None]
             z[lanes == problem.y[rows, None]] = -np.inf
             u[rows] = np.logaddexp(0.0, np.log(slots.size / real) + _log_sum(z))
     return np.asarray(u + own if plan.formulation == "raman" else u, plan.dtype)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
+from monro.mapped import rows_at
 from monro.rows import Array
 from monro.softmax.solvers import Plan
 from monro.softmax.state import NOWHERE
@@ -47,7 +48,7 @@ def some_rows(X: Any, codes: Array, weight: Array, n_classes: int) -> Judged:
     rows = np.linspace(0, n - 1, size).astype(np.int64)
     weight = weight[rows].astype(np.float64)
     return Judged(
-        X[rows].astype(np.float64, copy=False),
+        rows_at(X, rows).astype(np.float64, copy=False),
         codes[rows],
         weight / max(weight.sum(), 1e-30),
         size / n,

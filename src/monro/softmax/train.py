@@ -9,7 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from monro._jit import kernel, vector_kernel
-from monro.fitting import Report, SingleTask, visiting_order
+from monro.fitting import Order, Report, SingleTask, blocks_near
+from monro.mapped import as_dtype, count, is_mapped, pieces, room_beside, visiting
 from monro.rows import Array, Rows, as_rows, sqnorm
 from monro.softmax.evaluate import Weights, losses, scores
 from monro.softmax.layout import LANES, class_major, n_blocks, view_of
@@ -46,18 +47,19 @@ class Problem(NamedTuple):
 
 
 def make_problem(X: Any, y: Array, weight: Array, n_classes: int, dtype: str) -> Problem:
-    """Return a problem of checked data."""
+    """Return a problem of checked data; y are the slots of the classes, int32."""
     with np.errstate(over="ignore"):  # told below, with the row
-        X = X.astype(dtype, copy=False)
-    lengths = np.empty(y.size, dtype)
+        X = as_dtype(X, dtype)
+    lengths = room_beside(y, dtype)
     squared_lengths(as_rows(X), lengths)
     if not np.isfinite(lengths).all():
         row = int(np.flatnonzero(~np.isfinite(lengths))[0])
         raise ValueError(
             f"X: the squared length of row {row} overflows {dtype}; scale the features"
         )
-    counts = np.bincount(y, minlength=n_classes)
-    return Problem(X, y.astype(np.int32), weight.astype(dtype), lengths, counts)
+    weights = room_beside(y, dtype)
+    weights[:] = weight
+    return Problem(X, y, weights, lengths, count(y, n_classes))
 
 
 @kernel
@@ -144,6 +146,10 @@ class Trainer(SingleTask):
         self.state: State = state
         self.shuffle = shuffle
         self.schedule_start = schedule_start  # epochs taken before this fit
+        X = self.problem.X
+        self.near = 1
+        if is_mapped(X):
+            self.near = blocks_near((X.dtype.itemsize + 4) * X.data.size / X.shape[0])
         self._follow(plan, sampler)
 
     def _follow(self, plan: Plan, sampler: Sampler) -> None:
@@ -164,7 +170,7 @@ class Trainer(SingleTask):
         if plan.sampling != "all" and plan.epochs - self.epochs <= plan.exact_epochs:
             exact = plan._replace(sampling="all", stiffness=0.0)
             self._follow(exact, AllBlocks(n_blocks(self.slots.size), plan.dtype))
-        order = visiting_order(n, self.rng) if self.shuffle else np.arange(n)
+        order = Order(n, self.rng, self.near) if self.shuffle else np.arange(n)
         start = self.schedule_start
         rate = rate_at(self.plan, start + self.epochs, start)
         loss = 0.0
@@ -196,7 +202,8 @@ class Trainer(SingleTask):
         own = np.zeros_like(state.u)
         if self.plan.formulation == "raman":
             own_scores(self._examples(state), state, own)
-        state.u[:] = stretched_local(state.u, own, c)
+        for u, score in zip(pieces(state.u), pieces(own), strict=True):
+            u[:] = stretched_local(u, score, c)
         stretch_bias(state.bias, c)
         state.scale[:] *= c
         multiply_out(state)
@@ -227,7 +234,8 @@ class Trainer(SingleTask):
             part = order[start : start + size]
             parts = self._split(part, len(states))
             seeds = self.rng.integers(2**63, size=len(parts))
-            total += sum(run(work, parts, seeds, states, self._scratches))
+            with visiting(problem.X, part, problem.y, problem.weight, problem.sqnorm):
+                total += sum(run(work, parts, seeds, states, self._scratches))
             if states[0].W is not self.state.W:
                 self._merge(states)
             report(part.size)

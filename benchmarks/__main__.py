@@ -20,6 +20,7 @@ NAMES = {
     "tagging": "CRF: CoNLL-2000 chunking beside CRFsuite",
     "readers": "reading svmlight text, beside scikit-learn's loader",
     "larger": "training on data several times larger than the memory allowed",
+    "cluster": "Ray on two nodes: time, bytes, loss for 1, 2, 4 workers; kills; what it costs",
     "coldstart": "seconds until --help, a first fit cold and warm, a second fit",
 }
 

@@ -19,7 +19,7 @@ RESULTS = Path(__file__).parent / "results"
 _ROOT = Path(__file__).parent.parent
 README = _ROOT / "README.md"
 # Where tables of results stand.
-_TABLES = ("softmax.md", "untuned.md", "choice.md", "tagging.md", "results.md")
+_TABLES = ("softmax.md", "untuned.md", "choice.md", "tagging.md", "scaling.md", "results.md")
 STUDIES = _ROOT / "docs" / "results"  # what `monro reproduce` found, in full
 DOCUMENTS = [README, *(_ROOT / "docs" / name for name in _TABLES)]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import monro
+from monro.errors import MissingExtraError
 
 MODULES = [
     info.name
@@ -19,7 +20,11 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.mark.parametrize("name", MODULES)
 def test_docstrings(name):
-    result = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
+    try:
+        module = importlib.import_module(name)
+    except MissingExtraError as error:
+        pytest.skip(str(error))
+    result = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
     assert result.failed == 0
 
 

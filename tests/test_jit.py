@@ -5,6 +5,7 @@ What happens in a new process is tested in one, with a cache directory of its ow
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import scipy.sparse as sp
 
 import monro
 from monro import LinearClassifier
-from monro._jit import announce_compilation, kernel
+from monro._jit import WITHOUT_KERNELS, announce_compilation, kernel
 from monro.linear.sgd import sgd_epoch
 from monro.linear.solvers import SOLVERS
 from monro.rows import as_rows, dot
@@ -206,6 +207,7 @@ def test_processes_that_compile_at_the_same_time_do_not_mix_up_their_code(tmp_pa
 FIT_WITH_EVERY_SOLVER = """
 import json
 import os
+import re
 from monro import LinearClassifier
 from monro.linear.sgd import sgd_epoch
 
@@ -254,3 +256,10 @@ except SystemExit as end:
 {LOADED}
 """
     assert in_new_process(code) == []
+
+
+def test_folders_that_the_stamp_leaves_out_hold_no_kernels():
+    package = Path(monro.__file__).parent
+    for folder in WITHOUT_KERNELS:
+        for path in (package / folder).rglob("*.py"):
+            assert not re.search(r"^@(\w*kernel|\w*leaf|generic)\b", path.read_text(), re.M), path

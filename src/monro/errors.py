@@ -38,3 +38,7 @@ class MissingExtraError(MonroError, ImportError):
 
 class DivergenceError(MonroError, ArithmeticError):
     """A solver left the range of floating point numbers; the message says what to change."""
+
+
+class ClusterError(MonroError, RuntimeError):
+    """The cluster is too small, or loses workers faster than work is done."""

@@ -92,3 +92,19 @@ sys.exit(f"loaded {slow}" if slow else 0)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_without_ray_it_says_what_to_install():
+    blocked = "import sys; sys.modules['ray'] = None; from monro.cli import main; main()"
+    command = [sys.executable, "-c", blocked, "fit", "x.svm", "m.monro", "--engine", "ray"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "pip install 'monro[ray]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("options", [["--address", "auto"], ["--engine", "ray", "--task", "tag"]])
+def test_what_is_for_ray_is_told(options):
+    done = run_main("fit", "x.svm", "m.monro", *options)
+    assert done.returncode == 1
+    assert "--engine ray" in done.stderr

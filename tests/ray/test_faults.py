@@ -1,66 +1,20 @@
 """Workers killed, a node stopped, the driver killed: the result is that of a fit without."""
 
-import os
-import random
-import signal
 import subprocess
 import sys
-import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.nodes import Killer
 
-ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
-
-from monro import load  # noqa: E402
-from monro.ray import RayLinearClassifier, RaySoftmaxClassifier  # noqa: E402
-from monro.ray.shards import dataset_of  # noqa: E402
-from monro.ray.team import ClusterError  # noqa: E402
-from tests.ray.data import many_classes  # noqa: E402
+from monro import load
+from monro.errors import ClusterError
+from monro.ray import RayLinearClassifier, RaySoftmaxClassifier
+from monro.ray.shards import dataset_of
+from tests.ray.data import many_classes
 
 pytestmark = pytest.mark.ray
-
-
-def workers():
-    """Return the processes of workers on this host."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if (folder / "cmdline").read_bytes().startswith(b"ray::Holder"):
-                found.append(int(folder.name))
-        except OSError:
-            pass
-    return found
-
-
-class Killer(threading.Thread):
-    """Kills a worker now and then, until it is told to stop."""
-
-    def __init__(self, seed, kills, longest):
-        super().__init__(daemon=True)
-        self.random, self.left, self.longest = random.Random(seed), kills, longest
-        self.killed = 0
-        self.stopped = threading.Event()
-
-    def run(self):
-        while self.left and not self.stopped.is_set():
-            self.stopped.wait(self.random.uniform(0.0, self.longest))
-            victims = workers()
-            if victims and not self.stopped.is_set():
-                os.kill(self.random.choice(victims), signal.SIGKILL)
-                self.killed += 1
-                self.left -= 1
-                self.stopped.wait(2.0)  # time to notice
-
-    def __enter__(self):
-        self.start()
-        return self
-
-    def __exit__(self, *error):
-        self.stopped.set()
-        self.join()
 
 
 def softmax(**parameters):
@@ -87,10 +41,9 @@ def undisturbed(cluster, data):
     return fitted(softmax(), data)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_killed_workers_change_no_bit(cluster, data, undisturbed, seed):
+def test_killed_workers_change_no_bit(cluster, data, undisturbed):
     model = softmax(max_failures=10)
-    with Killer(seed, kills=2, longest=1.5) as killer:
+    with Killer(0, kills=2, longest=1.5) as killer:
         local = fitted(model, data)
     assert killer.killed >= 1
     assert 1 <= model.losses_ <= killer.killed
@@ -112,25 +65,37 @@ def test_killed_workers_change_no_bit_of_a_linear_model(cluster, data, solver):
     assert same(local, expected)
 
 
+class StopNode:
+    """Stops a node after the third epoch."""
+
+    def __init__(self, node):
+        self.node, self.epochs = node, 0
+
+    def setup(self, estimator, context):
+        pass
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context, **seen):
+        pass
+
+    def on_fit_task_end(self, estimator, context, **seen):
+        self.epochs += context.task_name == "epoch"
+        if self.epochs == 3 and self.node.process.poll() is None:
+            self.node.stop()
+
+
 def test_a_node_that_stops_changes_no_bit(cluster, data, undisturbed):
     (node,) = cluster.nodes[1:]
-    model = softmax(patience=3.0)
-
-    def stop_when_busy():
-        while len(workers()) < 2:
-            time.sleep(0.05)
-        time.sleep(2.0)
-        node.stop()
-
-    stopper = threading.Thread(target=stop_when_busy, daemon=True)
-    stopper.start()
+    model = softmax(patience=3.0).set_callbacks(StopNode(node))
     try:
         local = fitted(model, data)
-        stopper.join()
         assert model.losses_ >= 1
         assert same(local, undisturbed)
         cluster.wait_for(1)
     finally:
+        node.stop()
         cluster.nodes.remove(node)
         cluster.join()
         cluster.wait_for(2)

@@ -16,7 +16,7 @@ from monro.softmax.evaluate import losses, scores
 from monro.softmax.layout import LANES, class_major, n_blocks
 from monro.softmax.neighbours import find_clusters
 from monro.softmax.parts import Deal, Part, Shard
-from monro.softmax.placing import mean_rows, place_classes
+from monro.softmax.placing import place_classes, sums_by_class
 from monro.softmax.plans import make_plan
 from monro.softmax.rates import choose_rate
 from monro.softmax.rounds import Examples, Local, Rounds, gathered
@@ -62,10 +62,11 @@ def make_rounds(
     estimator = SoftmaxClassifier(**settings_of(**parameters))
     sparse = sp.issparse(X)
     weight = np.ones(y.size) if weight is None else weight
-    problem = make_problem(X, y, weight, n_classes, estimator.dtype)
+    problem = make_problem(X, y.astype(np.int32), weight, n_classes, estimator.dtype)
     mean_sqnorm = float(problem.sqnorm.mean())
     plan = make_plan(estimator, n_classes, mean_sqnorm)._replace(**(changes or {}))
-    slots = place_classes(plan, problem.counts, rng, partial(mean_rows, X, y, problem.counts))
+    sums = partial(sums_by_class, X, y, n_classes, rng)
+    slots = place_classes(plan, problem.counts, rng, sums)
     clusters = None if sparse or plan.sampling != "neighbour" else find_clusters(X, rng)
     rows = np.array_split(rng.permutation(y.size), shards or 2 * parts)
     rounds = Rounds(
@@ -133,7 +134,7 @@ def data(dense):
     return sp.csr_matrix(dense[0]), dense[1]
 
 
-# ----------------------------------------------------------------------------------- how it is dealt
+# ---------------------------------------------------------------------------------- how it is dealt
 
 
 @pytest.mark.parametrize(
@@ -239,7 +240,7 @@ def test_a_step_solves_the_problem_with_one_class_that_does_not_move(here, alpha
         slot = part.slots[shard.y[i]] if here else None
         x = shard.X[i].toarray().ravel()
         V, c = proximal(
-            W, b, x, slot, o, eta=eta, weight=weight_of(shard, i), damping=part.plan.damping,
+            W, b, x, slot, o, eta=eta, weight=shard.weight[i], damping=part.plan.damping,
             alpha=alpha,
         )  # fmt: skip
         before, shares = u.copy(), part.share(key, u.size).copy()
@@ -257,11 +258,7 @@ def test_a_step_solves_the_problem_with_one_class_that_does_not_move(here, alpha
         # the ridge's share is taken first
         shrunk = W @ x / (1 + eta * alpha) + b
         expected = np.logaddexp(logsumexp(shrunk), o) - shrunk[slot] if here else 0.0
-        assert loss == pytest.approx(weight_of(shard, i) * expected, abs=1e-5)
-
-
-def weight_of(shard, i):
-    return float(shard.weight[i])
+        assert loss == pytest.approx(shard.weight[i] * expected, abs=1e-5)
 
 
 def test_a_visit_with_all_classes_leaves_the_whole_normaliser(data):
@@ -335,7 +332,7 @@ def test_shares_add_up_to_the_normaliser(data, sampling, rate):
     assert all(np.isfinite(array).all() for array in everything(rounds).values())
 
 
-# ------------------------------------------------------------------------------------ whole trainings
+# ---------------------------------------------------------------------------------- whole trainings
 
 
 def test_the_loss_told_is_that_of_each_row_once(data):
@@ -392,6 +389,16 @@ def test_with_a_ridge_parts_come_near_the_optimum(data, ridge_optimum, sampling,
     assert ridge_optimum * (1 - 1e-6) <= objective <= 1.02 * ridge_optimum
 
 
+@pytest.mark.parametrize("sampling", ["frequency", "neighbour"])
+def test_classes_without_examples_learn_that_they_are_not_it(data, sampling):
+    X, y = data[0], data[1] % LANES  # one block of five
+    rounds = make_rounds(X, y, 2, sampling=sampling)
+    run(rounds, 3)
+    part = rounds.crew.parts[1]
+    assert part.counts.sum() == 0
+    assert (np.abs(model_of(part)[0]).max(axis=1) > 0.0).all()
+
+
 @pytest.mark.parametrize("sampling", ["all", "neighbour"])
 def test_dense_rows_in_clusters_learn_what_one_machine_learns(dense, sampling):
     X, y = dense
@@ -406,17 +413,17 @@ def test_the_last_epochs_meet_all_classes(data):
     ends = {}
     for exact_epochs in (0, 2):
         changes = {"exact_epochs": exact_epochs}
-        rounds = make_rounds(*data, 2, sampling="frequency", learning_rate=3.0, changes=changes)
+        rounds = make_rounds(*data, 2, sampling="frequency", learning_rate=30.0, changes=changes)
         followed = []
         while rounds.epochs < rounds.plan.epochs:
             rounds.epoch()
-            followed.append({(part.plan.sampling, part.plan.stiffness > 0.0)
-                             for part in rounds.crew.parts})  # fmt: skip
+            plans = [part.plan for part in rounds.crew.parts]
+            followed.append({(plan.sampling, plan.stiffness > 0.0) for plan in plans})
         sampled = rounds.plan.epochs - exact_epochs
         assert followed == [{("frequency", True)}] * sampled + [{("all", False)}] * exact_epochs
         assert all(np.isfinite(array).all() for array in everything(rounds).values())
         ends[exact_epochs] = log_loss(rounds, *data)
-    assert ends[2] < 0.98 * ends[0]
+    assert ends[2] < 0.995 * ends[0]
 
 
 def test_normalisers_are_exact_where_all_classes_begin_to_be_met(data):
@@ -426,7 +433,7 @@ def test_normalisers_are_exact_where_all_classes_begin_to_be_met(data):
     rounds.epoch()
     for key, shard in enumerate(rounds.examples.shards):
         truth = logsumexp(scores(whole(rounds), shard.X), axis=1)
-        np.testing.assert_allclose(rounds.u[key], truth, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(rounds.u[key], truth, rtol=0, atol=1e-4)
 
 
 def test_the_same_seed_gives_the_same_bits(data):
@@ -464,7 +471,7 @@ def test_a_visit_of_some_rows_changes_no_others(data):
     assert told == pytest.approx((start - rounds.bias[y]).sum(), rel=0.1)
 
 
-# -------------------------------------------------------------------------------- what has been learnt
+# ----------------------------------------------------------------------------- what has been learnt
 
 
 @pytest.mark.parametrize(
@@ -507,11 +514,11 @@ def test_stretched_parts_are_the_multiple(data, sampling, monkeypatch):
     X, _ = data
     rounds = make_rounds(*data, 3, sampling=sampling, alpha=1e-3, max_epochs=20)
     run(rounds, 4)
-    before, shares, ridge = scores(whole(rounds), X), everything(rounds), rounds.ridge()
+    before, shares = scores(whole(rounds), X), everything(rounds)
 
     def multiple(S, judged, cost):
         np.testing.assert_allclose(S, scores(whole(rounds), judged.X), rtol=1e-9, atol=1e-12)
-        assert cost == ridge
+        assert cost == rounds.ridge() > 0.0
         return 1.5
 
     monkeypatch.setattr(monro.softmax.rounds, "best_multiple", multiple)
@@ -544,10 +551,13 @@ def test_classes_that_can_be_told_apart_end_with_a_small_loss():
         rounds = make_rounds(X, y, 2, n_classes=40, learning_rate=10.0, epoch_decay=decay)
         run(rounds)
         ends[decay] = log_loss(rounds, X, y)
+        for key, u in enumerate(rounds.u):  # though nothing is left for the other part to hold
+            total = sum_of_shares(rounds.crew.parts, key, u.size)
+            np.testing.assert_allclose(u, total, rtol=0, atol=1e-6)
     assert ends[None] < 0.1 * ends[0.9]
 
 
-# ------------------------------------------------------------------------------------------ checkpoints
+# -------------------------------------------------------------------------------------- checkpoints
 
 
 def resumed(rounds, folder, fresh):
@@ -561,18 +571,7 @@ def resumed(rounds, folder, fresh):
 
 @pytest.mark.parametrize(
     "at",
-    [
-        1,
-        4,
-        pytest.param(
-            3,
-            marks=pytest.mark.xfail(
-                strict=True,
-                reason="Rounds.set_up follows the exact plan at once, and then epoch() does not "
-                "_tell: the normalisers stay what they were",
-            ),
-        ),
-    ],
+    [1, 3, 4],
 )
 def test_a_checkpoint_is_where_the_rounds_were(data, tmp_path, at):
     def make():
@@ -588,7 +587,3 @@ def test_a_checkpoint_is_where_the_rounds_were(data, tmp_path, at):
     run(rounds, 2)
     run(fresh, 2)
     assert_same_bits(everything(fresh), everything(rounds))
-
-
-def test_a_part_of_classes_without_examples_is_trained():
-    pass

@@ -5,15 +5,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-import ray
-
 from monro.cli.common import check_model, check_output, parse_settings, print_result, run_fit, say
 from monro.cli.models import check_labels, read_data
 from monro.data.files import is_stdin
 from monro.data.registry import resolve, target_of
 from monro.progress import patient_console
 from monro.ray import RayLinearClassifier, RaySoftmaxClassifier
-from monro.ray.shards import dataset_of
+from monro.ray.shards import dataset_of, read_parquet
+from monro.ray.team import connect
 
 _ESTIMATORS: dict[str, Any] = {"binary": RayLinearClassifier, "softmax": RaySoftmaxClassifier}
 _BLOCKS = 16  # that rows read here are sent to the cluster in
@@ -46,13 +45,12 @@ def fit(
     check_output(model, data_name, *([checkpoint] if checkpoint else []))
     check_model(model)
     begin = time.perf_counter()
-    ray.init(address=address, logging_level="WARNING", log_to_driver=False)
-    ray.data.DataContext.get_current().enable_progress_bars = False
+    nodes = connect(address)
     target = target or target_of(data_name)
     path = None if is_stdin(data_name) else Path(resolve(data_name))
     layout = None
     if path is not None and _is_parquet(path):
-        dataset, label = ray.data.read_parquet(str(path.absolute())), target or "label"
+        dataset, label = read_parquet(path), target or "label"
     else:
         data = read_data(
             console,
@@ -65,7 +63,6 @@ def fit(
         assert data.y is not None
         dataset, label, layout = dataset_of(data.X, data.y, _BLOCKS), "label", data.layout
         n_features = data.X.shape[1]
-    nodes = len([node for node in ray.nodes() if node["Alive"]])
     say(console, f"{data_name}: on {nodes} {'node' if nodes == 1 else 'nodes'} of Ray")
     run_fit(
         console,

@@ -70,7 +70,7 @@ class Told(NamedTuple):
     loss: float  # the sum, each example's taken before its step
     steps: int
     pull: Array
-    memory: PerExample  # (models, examples)
+    memory: PerExample | None  # (models, examples), after the last piece of the dual solver
 
 
 class Start(NamedTuple):
@@ -141,11 +141,13 @@ class Learner:
             steps += visited.size
         now = _models(_last(task.state) for task in self.tasks)
         mean = _models(task.solution() for task in self.tasks)
-        states = [task.state for task in self.tasks if isinstance(task.solver, Dual)]
-        memory = PerExample(*(np.array([s.memory[k] for s in states]) for k in (0, 1)))
-        solvers = [task.solver for task in self.tasks if isinstance(task.solver, Dual)]
-        pull = np.array([solver.pull(s) for solver, s in zip(solvers, states, strict=True)])
-        return Told(now, mean, loss, steps, pull, memory)
+        told = Told(now, mean, loss, steps, np.zeros(0), None)
+        dual = [(t.solver, t.state) for t in self.tasks if isinstance(t.solver, Dual)]
+        if not dual or piece < pieces - 1:
+            return told
+        pull = np.array([solver.pull(state) for solver, state in dual])
+        g, idle = (np.array([state.memory[k] for _, state in dual]) for k in (0, 1))
+        return told._replace(pull=pull, memory=PerExample(g, idle))
 
     def _begin(self, start: Start, k: int, task: Task) -> None:
         if start.now is None:
@@ -187,14 +189,17 @@ class Averaging(Enduring):
         self.rounds = 0
         self.crowd = float(len(notes))
         self.pull = np.zeros(0)
-        self.memory: list[PerExample] = []  # one for each worker
+        self.remembers = local.solver == "dual"
+        self.memory: list[PerExample] = []  # one for each worker, of the last epoch
 
     def set_up(self) -> None:
         """Give each worker its shard, and what was learnt of it."""
-        for number, shard in enumerate(self.shards):
+        told = [
             self.crew.assign(number, Learner, self.local, shard, self.n)
-        told = [self.crew.call(k, "recall", *memory) for k, memory in enumerate(self.memory)]
-        self.crew.values(told or self._ask_all("rate"))
+            for number, shard in enumerate(self.shards)
+        ]
+        told += [self.crew.call(k, "recall", *memory) for k, memory in enumerate(self.memory)]
+        self.crew.values(told)
 
     def _ask_all(self, method: str, *args: Any) -> list[Any]:
         return [self.crew.call(k, method, *args) for k in range(self.crew.size)]
@@ -234,7 +239,7 @@ class Averaging(Enduring):
     def _round(self, piece: int) -> list[Told]:
         pieces = self.rounds_per_epoch
         start = Start(self.now, self.epochs + piece / pieces, self.epochs > 0, self.crowd)
-        if self.memory and piece == 0:
+        if self.remembers and self.pull.size and piece == 0:
             start = start._replace(now=self._anchored())
         shared = ray.put(start)
         told: list[Told] = self.crew.values(
@@ -243,8 +248,8 @@ class Averaging(Enduring):
                 for k in range(self.crew.size)
             ]
         )
-        self.memory = [each.memory for each in told if each.memory.g.size]
-        if self.memory:
+        if self.remembers:
+            self.memory = [each.memory for each in told if each.memory is not None]
             self.pull = np.sum([each.pull for each in told], axis=0)
             self.now = self.mean = self._add_up(start, [each.now for each in told])
             return told
@@ -280,7 +285,7 @@ class Averaging(Enduring):
         return Model(*(was + t / start.crowd for was, t in zip(before, total, strict=True)))
 
     def epoch(self, report: Report = lambda rows: None) -> Record:
-        """Take a round."""
+        """Take an epoch."""
         record = self.enduring(self.take_epoch)
         self.crew.progress()
         report(self.n)

@@ -1,6 +1,7 @@
 """From a Ray Dataset to shards: read block by block, labels numbered, rows dealt out at random."""
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -162,6 +163,11 @@ def deal(
         for s in range(shards)
     ]
     return [shard for shard, _ in pairs], fetch([note for _, note in pairs])
+
+
+def read_parquet(path: Path) -> Dataset:
+    """Return a file, or a folder of files, as a data set that the nodes read."""
+    return ray.data.read_parquet(str(path.absolute()))
 
 
 def dataset_of(X: Any, y: Array, blocks: int) -> Dataset:

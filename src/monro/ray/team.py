@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import ray
+import ray.data
 from ray.exceptions import (
     GetTimeoutError,
     NodeDiedError,
@@ -19,16 +20,12 @@ from ray.exceptions import (
     WorkerCrashedError,
 )
 
-from monro.errors import MonroError
+from monro.errors import ClusterError
 from monro.softmax.rounds import LostError
 
 log = logging.getLogger("monro.ray")
 
 _GONE = (RayActorError, WorkerCrashedError, NodeDiedError, ObjectLostError, OwnerDiedError)
-
-
-class ClusterError(MonroError, RuntimeError):
-    """The cluster is too small, or loses workers faster than work is done."""
 
 
 def fetch(references: Sequence[Any]) -> list[Any]:
@@ -204,6 +201,13 @@ def _bring_back(needed: Sequence[Any]) -> None:
 @ray.remote(num_cpus=0)
 def _is_there(what: Any) -> None:
     pass
+
+
+def connect(address: str | None) -> int:
+    """Join a cluster, or start one here; return how many nodes it has."""
+    ray.init(address=address, logging_level="WARNING", log_to_driver=False)
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    return sum(node["Alive"] for node in ray.nodes())
 
 
 def available_cpus() -> float:

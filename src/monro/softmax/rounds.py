@@ -153,7 +153,8 @@ class Rounds:
         if plan.sampling == "neighbour":
             told = self._each("count", examples.nonzeros, [self.seed, 1], examples.clusters)
             self.crew.values(told)
-        self._follow(self._plan_of(self.epochs))
+        # That of the epoch before: where it changes, the next one has more to do than to follow.
+        self._follow(self._plan_of(max(0, self.epochs - 1)))
 
     def _plan_of(self, epoch: int) -> Plan:
         plan = self.plan

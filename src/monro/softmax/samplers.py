@@ -258,6 +258,8 @@ def frequency_order(counts: Array) -> Array:
 def block_frequencies(counts_by_slot: Array, mix: float = 0.5) -> Array:
     """Return block probabilities: a share by frequency, the rest uniform."""
     blocks = n_blocks(counts_by_slot.size)
+    if not counts_by_slot.any():
+        return np.full(blocks, 1.0 / blocks)
     padded = np.zeros(blocks * LANES)
     padded[: counts_by_slot.size] = counts_by_slot
     share = padded.reshape(blocks, LANES).sum(axis=1)

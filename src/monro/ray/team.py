@@ -25,6 +25,7 @@ from monro.softmax.rounds import LostError
 
 log = logging.getLogger("monro.ray")
 
+_START = 60.0  # seconds that a process takes to start, at most, once there is room for it
 _GONE = (RayActorError, WorkerCrashedError, NodeDiedError, ObjectLostError, OwnerDiedError)
 
 
@@ -92,9 +93,12 @@ class Team:
                 "or give fewer workers or a smaller cpus_per_worker"
             )
         try:
-            self._hire(cpus)
+            hired = self._hire(cpus)
         except LostError as error:
             self.revive(error, [])
+        else:
+            if not hired:
+                self.revive(LostError("a node is gone"), [])
 
     def __enter__(self) -> "Team":
         return self
@@ -107,22 +111,32 @@ class Team:
             ray.kill(actor)
         self.actors = []
 
-    def _hire(self, cpus: float) -> None:
+    def _hire(self, cpus: float) -> bool:
+        """Start actors and wait for them; return False if the cluster shrinks meanwhile."""
         options = {"num_cpus": cpus, "scheduling_strategy": "SPREAD"}
         self.actors = [_Actor.options(**options).remote() for _ in range(self.size)]
         ready = [actor.__ray_ready__.remote() for actor in self.actors]
-        try:
-            ray.get(ready, timeout=self.patience)
-        except GetTimeoutError:
-            free = ray.available_resources().get("CPU", 0.0)
-            self._dismiss()
-            raise ClusterError(
-                f"{self.size} workers of {cpus:g} CPUs found no room within {self.patience:g} s: "
-                f"{free:g} of {available_cpus():g} CPUs are free; wait for other jobs, or give "
-                "fewer workers"
-            ) from None
-        except _GONE as error:
-            raise LostError(str(error)) from error
+        wait = self.patience + _START
+        end = time.monotonic() + wait
+        while True:
+            try:
+                ray.get(ready, timeout=1.0)
+            except GetTimeoutError:
+                free, there = ray.available_resources().get("CPU", 0.0), available_cpus()
+                if there < math.floor(1000 * self.size * cpus) / 1000:
+                    self._dismiss()
+                    return False
+                if time.monotonic() > end:
+                    self._dismiss()
+                    raise ClusterError(
+                        f"{self.size} workers of {cpus:g} CPUs found no room within {wait:g} s: "
+                        f"{free:g} of {there:g} CPUs are free; wait for other jobs, or give fewer "
+                        "workers"
+                    ) from None
+            except _GONE as error:
+                raise LostError(_first_line(error)) from error
+            else:
+                return True
 
     # ------------------------------------------------------------------------------------ the crew
 
@@ -166,10 +180,11 @@ class Team:
                 ) from error
             log.warning("a worker was lost (%s); going back to the last checkpoint", error)
             self._dismiss()
-            cpus = self._wait_for_room()
             _bring_back(needed)
             try:
-                return self._hire(cpus)
+                while not self._hire(self._wait_for_room()):
+                    log.warning("the cluster has shrunk while workers were hired")
+                return
             except LostError as again:
                 error = again
 

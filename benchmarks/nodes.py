@@ -108,9 +108,10 @@ def workers() -> list[int]:
 class Killer(threading.Thread):
     """Kills a worker now and then, until it is told to stop."""
 
-    def __init__(self, seed: int, kills: int, longest: float):
+    def __init__(self, seed: int, kills: int, longest: float, pause: float = 2.0):
         super().__init__(daemon=True)
         self.random, self.left, self.longest = random.Random(seed), kills, longest
+        self.pause = pause  # time to notice
         self.killed = 0
         self.stopped = threading.Event()
 
@@ -122,7 +123,7 @@ class Killer(threading.Thread):
                 os.kill(self.random.choice(victims), signal.SIGKILL)
                 self.killed += 1
                 self.left -= 1
-                self.stopped.wait(2.0)  # time to notice
+                self.stopped.wait(self.pause)
 
     def __enter__(self) -> Self:
         self.start()

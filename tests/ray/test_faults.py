@@ -108,7 +108,8 @@ def test_a_cluster_too_small_is_told_at_once(cluster, data):
 
 def test_losses_without_end_end(cluster, data):
     model = softmax(max_failures=1, max_epochs=2000)
-    with Killer(0, kills=50, longest=0.1), pytest.raises(ClusterError, match="2 times in a row"):
+    killer = Killer(0, kills=1000, longest=0.1, pause=0.0)
+    with killer, pytest.raises(ClusterError, match="2 times in a row"):
         fitted(model, data)
 
 

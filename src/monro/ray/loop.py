@@ -19,8 +19,8 @@ from monro.fitting import Record
 from monro.linear import _checks
 from monro.linear.classifier import LinearClassifier
 from monro.persist import load
+from monro.ray.averaging import Learner, Model, Start, mean_model
 from monro.ray.base import weights_of_classes
-from monro.ray.linear import Learner, Model, Start, mean_model
 from monro.rows import Array
 from monro.softmax.parts import Shard
 

@@ -1,0 +1,337 @@
+"""Fitted models as ONNX graphs (extra ``onnx``): predictions without Python.
+
+Importing this module teaches skl2onnx the linear and softmax estimators, alone and at the end of a
+scikit-learn pipeline. A graph computes in the precision of its input: float32, unless the input is
+declared as float64. Probabilities of the probit and logistic links are integrals over the largest
+utility t,
+
+    p_k = ∫ φ(t - s_k) Π_{j≠k} Φ(t - s_j) dt,
+
+which the graph computes in float64 by the trapezoidal rule, on a grid that begins where even the
+largest score's utility hardly ever lies and ends where hardly any of all K utilities does.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from scipy.special import erfcx, ndtri
+
+from monro.errors import MissingExtraError
+from monro.linear.classifier import LinearClassifier
+from monro.linear.regressor import LinearRegressor
+from monro.rows import Array
+from monro.softmax.classifier import SoftmaxClassifier
+
+try:
+    import skl2onnx
+    from onnx import TensorProto, helper, numpy_helper
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
+    from skl2onnx.common.shape_calculator import (
+        calculate_linear_classifier_output_shapes,
+        calculate_linear_regressor_output_shapes,
+    )
+    from skl2onnx.common.utils_classifier import get_label_classes
+except ImportError:
+    raise MissingExtraError(
+        "monro.onnx needs skl2onnx: install it with `pip install 'monro[onnx]'`"
+    ) from None
+
+__all__ = ["to_onnx"]
+
+_LARGEST = 2**31  # bytes: a protobuf message is no larger
+_OPSET = 18  # from here on the axes of every reduction are an input
+_OMITTED = 1e-9  # of the probability, at either end of the grid
+_SPACING = {"probit": 0.125, "logistic": 0.5}  # K = 10⁶ normal utilities have a peak 0.2 wide
+
+
+def to_onnx(model: Any, *, double: bool = False) -> Any:
+    """Return a fitted model as an ONNX graph.
+
+    Its input ``X`` has a row for each example. A classifier's outputs are ``label`` and
+    ``probabilities`` (scores, where the loss is a hinge), a regressor's is ``variable``. For
+    pipelines and other options, import this module and call ``skl2onnx.to_onnx``.
+
+    Parameters
+    ----------
+    model : LinearClassifier, LinearRegressor or SoftmaxClassifier
+    double : bool
+        Whether the graph takes and computes float64.
+
+    Returns
+    -------
+    onnx.ModelProto
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import onnxruntime
+    >>> from sklearn.datasets import load_iris
+    >>> from monro import SoftmaxClassifier
+    >>> from monro.onnx import to_onnx
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = SoftmaxClassifier(random_state=0).fit(X, y)
+    >>> session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
+    >>> label, probabilities = session.run(None, {"X": X.astype(np.float32)})
+    >>> bool(np.abs(probabilities - model.predict_proba(X)).max() < 1e-5)
+    True
+    """
+    if not isinstance(model, (LinearClassifier, LinearRegressor, SoftmaxClassifier)):
+        raise TypeError(
+            f"{type(model).__name__}: only linear and softmax models become ONNX graphs; for a "
+            "pipeline that ends in one call skl2onnx.to_onnx"
+        )
+    kind = DoubleTensorType if double else FloatTensorType
+    names = {} if isinstance(model, LinearRegressor) else {type(model): {"zipmap": False}}
+    width = getattr(model, "n_features_in_", None)  # skl2onnx says what an unfitted model lacks
+    return skl2onnx.to_onnx(model, initial_types=[("X", kind([None, width]))], options=names)
+
+
+class _Nodes(ABC):
+    """Nodes one after the other; arrays and numbers among their inputs become constants."""
+
+    @abstractmethod
+    def constant(self, value: Any, dtype: Any = None) -> str:
+        """Add an array, in the graph's own precision unless another is named."""
+
+    @abstractmethod
+    def node(self, kind: str, inputs: list[str], output: str | None, **attributes: Any) -> str:
+        """Add a node; return the name of what it computes."""
+
+    def add(self, kind: str, *inputs: Any, output: str | None = None, **attributes: Any) -> str:
+        """Add a node; return the name of what it computes."""
+        names = [each if isinstance(each, str) else self.constant(each) for each in inputs]
+        return self.node(kind, names, output, **attributes)
+
+    def sum_of_rows(self, what: str) -> str:
+        """Add the sum of each row, a column."""
+        return self.add("ReduceSum", what, self.constant([1], np.int64), keepdims=1)
+
+    def log_sigmoid(self, z: str) -> str:
+        """Add ``log σ(z) = min(z, 0) - log(1 + exp(-|z|))``."""
+        tail = self.add("Exp", self.add("Neg", self.add("Abs", z)))
+        rest = self.add("Log", self.add("Add", tail, 1.0))
+        return self.add("Sub", self.add("Min", z, 0.0), rest)
+
+
+class _Graph(_Nodes):
+    """The nodes of a model, between its operator's input and outputs."""
+
+    def __init__(self, scope: Any, operator: Any, container: Any):
+        self.scope = scope
+        self.container = container
+        self.model = operator.raw_operator
+        self.inputs = [each.full_name for each in operator.inputs]
+        self.outputs = [each.full_name for each in operator.outputs]
+        is_double = isinstance(operator.inputs[0].type, DoubleTensorType)
+        self.dtype = np.dtype(np.float64 if is_double else np.float32)
+        if container.target_opset < _OPSET:
+            raise ValueError(
+                f"target_opset={container.target_opset}: monro's graphs need at least {_OPSET}"
+            )
+
+    def constant(self, value: Any, dtype: Any = None) -> str:
+        name = str(self.scope.get_unique_variable_name("constant"))
+        value = np.asarray(value)
+        if value.dtype.kind == "U":
+            text = [each.encode() for each in value.ravel()]
+            self.container.add_initializer(name, TensorProto.STRING, value.shape, text)
+        else:
+            tensor = numpy_helper.from_array(value.astype(dtype or self.dtype), name)
+            self.container.add_initializer(name, None, None, tensor)
+        return name
+
+    def node(self, kind: str, inputs: list[str], output: str | None, **attributes: Any) -> str:
+        result = output or str(self.scope.get_unique_variable_name(kind.lower()))
+        name = self.scope.get_unique_operator_name(kind)
+        self.container.add_node(kind, inputs, [result], name=name, **attributes)
+        return result
+
+    def cast(self, what: str, dtype: Any, output: str | None = None) -> str:
+        """Add a conversion to another precision."""
+        to = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        return self.add("Cast", what, output=output, to=to)
+
+    def scores(self, coef: Any, intercept: Array) -> str:
+        """Add ``X Wᵀ + b``."""
+        coef = coef.toarray() if hasattr(coef, "toarray") else coef
+        if coef.size * self.dtype.itemsize >= _LARGEST:
+            raise ValueError(
+                f"the weights take {coef.size * self.dtype.itemsize / 1e9:.1f} GB: an ONNX file "
+                "holds less than 2 GB; select features, or use monro's own model file"
+            )
+        X = self.cast(self.inputs[0], self.dtype)  # whole numbers, for one
+        return self.add("Add", self.add("MatMul", X, np.ascontiguousarray(coef.T)), intercept)
+
+    def both_signs(self, scores: str) -> str:
+        """Add the scores of the two classes of a binary model: ``-s`` and ``s``."""
+        return self.add("Concat", self.add("Neg", scores), scores, axis=1)
+
+    def label(self, scores: str) -> None:
+        """Make the class of highest score the first output."""
+        classes = get_label_classes(self.scope, self.model)
+        best = self.add("ArgMax", scores, axis=1, keepdims=0)
+        names = classes.astype(str) if classes.dtype.kind in "OU" else classes
+        labels = self.constant(names, np.int64)
+        self.add("Gather", labels, best, axis=0, output=self.outputs[0])
+
+    def takes_raw_scores(self) -> bool:
+        """Tell whether scores are wanted where probabilities could be had."""
+        return bool(self.container.get_options(self.model, {"raw_scores": False})["raw_scores"])
+
+
+def _convert_regressor(scope: Any, operator: Any, container: Any) -> None:
+    graph = _Graph(scope, operator, container)
+    model = graph.model
+    scores = graph.scores(model.coef_[None], model.intercept_)
+    link = "Exp" if model.loss == "poisson" else "Identity"
+    graph.add(link, scores, output=graph.outputs[0])
+
+
+def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
+    graph = _Graph(scope, operator, container)
+    model = graph.model
+    scores = graph.scores(model.coef_, model.intercept_)
+    if model.classes_.size == 2:
+        scores = graph.both_signs(scores)
+    graph.label(scores)
+    if model.loss != "log" or graph.takes_raw_scores():
+        graph.add("Identity", scores, output=graph.outputs[1])
+        return
+    # σ(s_k), normalised: the softmax of log σ(s_k), so that no row sums to 0.
+    graph.add("Softmax", graph.log_sigmoid(scores), axis=1, output=graph.outputs[1])
+
+
+def _convert_softmax(scope: Any, operator: Any, container: Any) -> None:
+    graph = _Graph(scope, operator, container)
+    model = graph.model
+    raw = graph.takes_raw_scores()
+    if model.posterior is not None and not raw:
+        raise ValueError(
+            "posterior='gaussian': probabilities are means over the posterior, which no graph "
+            "has; convert with options={SoftmaxClassifier: {'raw_scores': True}} for labels "
+            "and scores"
+        )
+    weights = model._weights_checked()
+    scores = graph.scores(model._class_weights(), weights.bias[weights.slots])
+    graph.label(scores)
+    if raw:
+        graph.add("Identity", scores, output=graph.outputs[1])
+    elif model.link == "softmax":
+        graph.add("Softmax", scores, axis=1, output=graph.outputs[1])
+    else:
+        graph.cast(_chosen_first(graph, scores), graph.dtype, output=graph.outputs[1])
+
+
+def _chosen_first(graph: _Graph, scores: str) -> str:
+    """Add each alternative's probability to have the largest utility.
+
+    A Scan over the grid keeps memory at rows × classes. Its state is how far each score lies below
+    the largest, and the probabilities so far.
+    """
+    link, n_classes = graph.model.link, graph.model.classes_.size
+    if link == "probit":
+        low, high = ndtri(_OMITTED), -ndtri(_OMITTED / n_classes)
+    else:
+        low, high = np.log(_OMITTED), np.log(n_classes / _OMITTED)
+    grid = np.arange(low, high, _SPACING[link])
+
+    S = graph.cast(scores, np.float64)
+    best = graph.add("ReduceMax", S, graph.constant([1], np.int64), keepdims=1)
+    below = graph.add("Sub", best, S)
+    nothing = graph.add("Sub", S, S)
+    total = str(graph.scope.get_unique_variable_name("total"))
+    unchanged = str(graph.scope.get_unique_variable_name("below"))
+    graph.container.add_node(
+        "Scan",
+        [below, nothing, graph.constant(grid, np.float64)],
+        [unchanged, total],
+        name=graph.scope.get_unique_operator_name("Scan"),
+        num_scan_inputs=1,
+        body=_point_of_grid(link),
+    )
+    return graph.add("Div", total, graph.sum_of_rows(total))
+
+
+class _Body(_Nodes):
+    """The nodes of a Scan's body, in float64."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def constant(self, value: Any, dtype: Any = np.float64) -> str:
+        name = f"constant_{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.asarray(value, dtype), name))
+        return name
+
+    def node(self, kind: str, inputs: list[str], output: str | None, **attributes: Any) -> str:
+        name = output or f"{kind.lower()}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, inputs, [name], **attributes))
+        return name
+
+
+def _point_of_grid(link: str) -> Any:
+    """Return the graph that adds one point of the grid: ``p_k += φ(z_k)/Φ(z_k) Π_j Φ(z_j)``."""
+    body = _Body()
+    z = body.add("Add", "below", "point")  # t - s_k, where t is a point above the largest score
+    log_cdf, log_density = (_normal if link == "probit" else _logistic)(body, z)
+    none_larger = body.sum_of_rows(log_cdf)
+    own = body.add("Sub", log_density, log_cdf)
+    chosen = body.add("Exp", body.add("Add", none_larger, own))
+    body.add("Identity", "below", output="below_out")
+    body.add("Add", "total", chosen, output="total_out")
+
+    def value(name: str, shape: list[Any]) -> Any:
+        return helper.make_tensor_value_info(name, TensorProto.DOUBLE, shape)
+
+    matrix = [None, None]
+    inputs = [value("below", matrix), value("total", matrix), value("point", [])]
+    outputs = [value("below_out", matrix), value("total_out", matrix)]
+    return helper.make_graph(body.nodes, "point", inputs, outputs, body.constants)
+
+
+def _logistic(body: _Body, z: str) -> tuple[str, str]:
+    """Add ``log Φ`` and ``log φ = log Φ(z) + log Φ(-z)`` of the logistic law."""
+    log_cdf = body.log_sigmoid(z)
+    return log_cdf, body.add("Add", log_cdf, body.log_sigmoid(body.add("Neg", z)))
+
+
+def _normal(body: _Body, z: str) -> tuple[str, str]:
+    """Add ``log Φ`` and ``log φ`` of the normal law, without the erf that runtimes lack in float64.
+
+    With x = |z|/√2 and τ = 1/(1 + x/2), ``log(erfcx(x)/τ)`` is a polynomial of τ to nine digits;
+    ½ exp(-x²) erfcx(x) is the smaller of Φ(z) and 1 - Φ(z).
+    """
+    tau = np.linspace(1e-9, 1.0, 4001)
+    series = np.polynomial.Chebyshev.fit(tau, np.log(erfcx(2.0 / tau - 2.0) / tau), 14)
+    coefficients = series.convert(kind=np.polynomial.Polynomial).coef
+
+    x = body.add("Mul", body.add("Abs", z), np.sqrt(0.5))
+    t = body.add("Reciprocal", body.add("Add", body.add("Mul", x, 0.5), 1.0))
+    value: Any = coefficients[-1]
+    for coefficient in coefficients[-2::-1]:
+        value = body.add("Add", body.add("Mul", t, value), coefficient)
+    square = body.add("Mul", x, x)
+    log_smaller = body.add("Add", body.add("Log", t), body.add("Sub", value, square))
+    log_smaller = body.add("Add", log_smaller, np.log(0.5))
+    larger = body.add("Log", body.add("Sub", 1.0, body.add("Exp", log_smaller)))
+    log_cdf = body.add("Where", body.add("Less", z, 0.0), log_smaller, larger)
+    log_density = body.add("Sub", -0.5 * np.log(2.0 * np.pi), square)
+    return log_cdf, log_density
+
+
+_OPTIONS = {
+    "nocl": [True, False],
+    "output_class_labels": [False, True],
+    "raw_scores": [True, False],
+    "zipmap": [True, False, "columns"],
+}
+for _kind, _shapes, _convert, _options in (
+    (LinearRegressor, calculate_linear_regressor_output_shapes, _convert_regressor, None),
+    (LinearClassifier, calculate_linear_classifier_output_shapes, _convert_classifier, _OPTIONS),
+    (SoftmaxClassifier, calculate_linear_classifier_output_shapes, _convert_softmax, _OPTIONS),
+):
+    skl2onnx.update_registered_converter(
+        _kind, f"Monro{_kind.__name__}", _shapes, _convert, options=_options
+    )

@@ -1,8 +1,13 @@
-"""The examples in docstrings and documents run as they stand."""
+"""Every block of code in docstrings and documents runs as it stands."""
 
 import doctest
 import importlib
+import os
 import pkgutil
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,9 +18,16 @@ from monro.errors import MissingExtraError
 MODULES = [
     info.name
     for info in pkgutil.walk_packages(monro.__path__, "monro.")
-    if not info.name.endswith("__main__")
+    if not info.name.endswith("__main__") and not info.name.startswith("monro.ray")  # see tests/ray
 ]
 ROOT = Path(__file__).parent.parent
+# What was built beside the documents is not one of them.
+DOCUMENTS = sorted(
+    path
+    for path in [*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")]
+    if "gallery" not in path.parts and path.name != "commands.md"
+)
+_BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -28,7 +40,40 @@ def test_docstrings(name):
     assert result.failed == 0
 
 
-@pytest.mark.parametrize("path", [*ROOT.glob("docs/**/*.md"), ROOT / "README.md"], ids=str)
-def test_documents(path):
+def blocks(path):
+    """Return the kind and text of each block of a document."""
+    return _BLOCK.findall(path.read_text())
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_documents(path, tmp_path, monkeypatch):
+    """Python first, then what is for a shell: it finds the files that Python has made."""
+    needed = re.match(r"---\nrequires: (\w+)\n---\n", path.read_text())
+    if needed and find_spec(needed[1]) is None:
+        pytest.skip(f"{needed[1]} is not installed: pip install '.[docs]'")
+    monkeypatch.chdir(tmp_path)
     result = doctest.testfile(str(path), module_relative=False, optionflags=doctest.ELLIPSIS)
     assert result.failed == 0
+    folder = Path(sys.executable).parent
+    environment = os.environ | {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+    for kind, text in blocks(path):
+        if kind == "sh":
+            done = subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", text],
+                env=environment,
+                capture_output=True,
+                text=True,
+            )
+            assert done.returncode == 0, f"{text}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_block_of_code_is_run(path):
+    """A block is Python with its answers, commands, or no code at all.
+
+    What needs a cluster, the README's Python without prompts, runs in tests/ray.
+    """
+    for kind, text in blocks(path):
+        assert kind in ("", "sh", "python") or kind.startswith("{"), kind
+        if kind == "python":
+            assert ">>> " in text or "monro.ray" in text, text

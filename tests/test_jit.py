@@ -164,6 +164,39 @@ def test_the_cache_serves_new_processes_until_any_source_is_edited(tmp_path):
     np.testing.assert_allclose(third, fit(NUMBA_DISABLE_JIT="1")[1], rtol=1e-12)
 
 
+OWN_LOSS = """
+from typing import NamedTuple
+import json
+from monro import LinearRegressor
+
+class Tilted(NamedTuple):
+    def value(self, p, y):
+        return SLOPE * abs(p - y)
+
+    def derivative(self, p, y):
+        return SLOPE if p > y else -SLOPE
+
+    def implicit_derivative(self, p, y, step):
+        return min(max((p - y) / step, -SLOPE), SLOPE)
+
+class Regressor(LinearRegressor):
+    _losses = {"tilted": Tilted}
+
+    def _loss(self):
+        return Tilted()
+
+model = Regressor(loss="tilted", solver="sgd", learning_rate=1.0, fit_intercept=False, max_epochs=1)
+print(json.dumps(model.fit([[1.0]], [100.0]).coef_.tolist()))
+"""
+
+
+def test_a_loss_written_elsewhere_is_never_answered_from_the_cache(tmp_path):
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    for slope in ("2.0", "3.0"):
+        (weight,) = in_new_process(OWN_LOSS.replace("SLOPE", slope), **cache)
+        assert weight == pytest.approx(float(slope), rel=1e-3)
+
+
 def test_an_edit_to_a_kernel_outside_the_package_is_not_answered_from_the_cache(tmp_path):
     text = "from monro._jit import kernel\n@kernel\ndef f(x):\n    return x + 1\n"
     module = tmp_path / "outside.py"

@@ -56,6 +56,20 @@ def _source_stamp() -> str:
 STAMP = _source_stamp()
 
 
+def _is_our_own(signature: Any) -> bool:
+    """Tell whether every class among these types is monro's, so that the stamp tells of its edits.
+
+    A loss that somebody writes elsewhere is compiled anew in each process.
+    """
+    for kind in signature:
+        module = getattr(getattr(kind, "instance_class", None), "__module__", __name__)
+        if not f"{module}.".startswith(f"{__package__}."):
+            return False
+        if not _is_our_own(getattr(kind, "types", ())):
+            return False
+    return True
+
+
 class _CacheFiles(IndexDataCacheFile):  # type: ignore[misc]
     """A file for each signature, named by all that distinguishes it.
 
@@ -76,6 +90,8 @@ class _CacheFiles(IndexDataCacheFile):  # type: ignore[misc]
         return f"{self._base}.{self._stamp}.{digest}.nbc"
 
     def save(self, key: Any, data: Any) -> None:
+        if not _is_our_own(key[0]):
+            return
         self._save_data(self._name(key), data)
         function, _, line_and_python = self._base.rpartition("-")
         python = line_and_python.partition(".")[2]
@@ -84,6 +100,8 @@ class _CacheFiles(IndexDataCacheFile):  # type: ignore[misc]
                 path.unlink(missing_ok=True)  # of sources that are no more
 
     def load(self, key: Any) -> Any:
+        if not _is_our_own(key[0]):
+            return None
         with suppress(OSError):
             return self._load_data(self._name(key))
         return None

@@ -6,7 +6,13 @@ Each message is one line: where (file and line, row, or parameter), what is wron
 
 
 class MonroError(Exception):
-    """Base of monro's own errors."""
+    """Base of monro's own errors.
+
+    Examples
+    --------
+    >>> issubclass(DataError, MonroError), issubclass(DataError, ValueError)
+    (True, True)
+    """
 
 
 class DataError(MonroError, ValueError):
@@ -25,20 +31,71 @@ class DataError(MonroError, ValueError):
 
 
 class ModelFileError(MonroError, ValueError):
-    """A file is no model, is damaged, or comes from a newer monro."""
+    """A file is no model, is damaged, or comes from a newer monro.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import monro
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = file.write(b"no model"); file.flush()
+    ...     try:
+    ...         monro.load(file.name)
+    ...     except ModelFileError as error:
+    ...         print("model" in str(error))
+    True
+    """
 
 
 class CheckpointError(MonroError, ValueError):
-    """A checkpoint belongs to another fit."""
+    """A checkpoint belongs to another fit.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from monro import LinearClassifier
+    >>> X, y = [[0.0], [1.0]], [0, 1]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = LinearClassifier(random_state=0).fit(X, y, checkpoint=f"{folder}/run")
+    ...     try:
+    ...         LinearClassifier(alpha=1.0, random_state=0).fit(X, y, checkpoint=f"{folder}/run")
+    ...     except CheckpointError as error:
+    ...         print("alpha" in str(error))
+    True
+    """
 
 
 class MissingExtraError(MonroError, ImportError):
-    """An optional package is needed; the message says how to install it."""
+    """An optional package is needed; the message says how to install it.
+
+    Examples
+    --------
+    >>> issubclass(MissingExtraError, ImportError)
+    True
+    """
 
 
 class DivergenceError(MonroError, ArithmeticError):
-    """A solver left the range of floating point numbers; the message says what to change."""
+    """A solver left the range of floating point numbers; the message says what to change.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from monro import LinearRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> try:
+    ...     LinearRegressor(solver="sgd", learning_rate=1e9).fit(X, y)
+    ... except DivergenceError as error:
+    ...     print("diverged" in str(error))
+    True
+    """
 
 
 class ClusterError(MonroError, RuntimeError):
-    """The cluster is too small, or loses workers faster than work is done."""
+    """The cluster is too small, or loses workers faster than work is done.
+
+    Examples
+    --------
+    >>> issubclass(ClusterError, RuntimeError)
+    True
+    """

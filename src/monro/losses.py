@@ -34,7 +34,14 @@ def implicit_derivative(loss: Loss, p: float, y: float, step: float) -> float:
 
 
 class Hinge(NamedTuple):
-    """``max(0, 1 - yp)``."""
+    """``max(0, 1 - yp)``.
+
+    Examples
+    --------
+    >>> loss = Hinge()
+    >>> loss.value(0.5, 1.0), loss.derivative(0.5, 1.0)
+    (0.5, -1.0)
+    """
 
     def value(self, p, y):  # type: ignore[no-untyped-def]
         return max(0.0, 1.0 - y * p)
@@ -48,7 +55,14 @@ class Hinge(NamedTuple):
 
 
 class SquaredHinge(NamedTuple):
-    """``max(0, 1 - yp)²``."""
+    """``max(0, 1 - yp)²``.
+
+    Examples
+    --------
+    >>> loss = SquaredHinge()
+    >>> loss.value(0.5, 1.0), loss.derivative(0.5, 1.0)
+    (0.25, -1.0)
+    """
 
     def value(self, p, y):  # type: ignore[no-untyped-def]
         return max(0.0, 1.0 - y * p) ** 2
@@ -61,7 +75,14 @@ class SquaredHinge(NamedTuple):
 
 
 class Log(NamedTuple):
-    """``log(1 + exp(-yp))``."""
+    """``log(1 + exp(-yp))``.
+
+    Examples
+    --------
+    >>> loss = Log()
+    >>> round(loss.value(0.0, 1.0), 4), loss.derivative(0.0, 1.0)
+    (0.6931, -0.5)
+    """
 
     def value(self, p, y):  # type: ignore[no-untyped-def]
         return softplus(-y * p)
@@ -99,7 +120,14 @@ class Log(NamedTuple):
 
 
 class Squared(NamedTuple):
-    """``(p - y)²/2``."""
+    """``(p - y)²/2``.
+
+    Examples
+    --------
+    >>> loss = Squared()
+    >>> loss.value(3.0, 1.0), loss.derivative(3.0, 1.0)
+    (2.0, 2.0)
+    """
 
     def value(self, p, y):  # type: ignore[no-untyped-def]
         return 0.5 * (p - y) ** 2
@@ -112,7 +140,14 @@ class Squared(NamedTuple):
 
 
 class Absolute(NamedTuple):
-    """``|p - y|``."""
+    """``|p - y|``.
+
+    Examples
+    --------
+    >>> loss = Absolute()
+    >>> loss.value(3.0, 1.0), loss.derivative(3.0, 1.0)
+    (2.0, 1.0)
+    """
 
     def value(self, p, y):  # type: ignore[no-untyped-def]
         return abs(p - y)
@@ -125,7 +160,14 @@ class Absolute(NamedTuple):
 
 
 class Huber(NamedTuple):
-    """``r²/2`` where ``|r| ≤ δ``, else ``δ(|r| - δ/2)``, with ``r = p - y``."""
+    """``r²/2`` where ``|r| ≤ δ``, else ``δ(|r| - δ/2)``, with ``r = p - y``.
+
+    Examples
+    --------
+    >>> loss = Huber(1.0)
+    >>> loss.value(3.0, 1.0), loss.derivative(3.0, 1.0)
+    (1.5, 1.0)
+    """
 
     delta: float
 
@@ -141,7 +183,14 @@ class Huber(NamedTuple):
 
 
 class Poisson(NamedTuple):
-    """``exp(p) - yp``: minus the log-likelihood of a count y of mean exp(p), up to a constant."""
+    """``exp(p) - yp``: minus the log-likelihood of a count y of mean exp(p), up to a constant.
+
+    Examples
+    --------
+    >>> loss = Poisson()
+    >>> loss.value(0.0, 2.0), loss.derivative(0.0, 2.0)
+    (1.0, -1.0)
+    """
 
     def value(self, p, y):  # type: ignore[no-untyped-def]
         return math.exp(p) - y * p

@@ -15,7 +15,14 @@ def rate(schedule: Schedule, t: float) -> float:
 
 
 class Bottou(NamedTuple):
-    """``η0 / (1 + β λ η0 t)``: SVMSGD2's schedule (papers 003 and 004)."""
+    """``η0 / (1 + β λ η0 t)``: SVMSGD2's schedule (papers 003 and 004).
+
+    Examples
+    --------
+    >>> schedule = Bottou(eta0=1.0, decay=0.1)
+    >>> [round(schedule.rate(t), 3) for t in (0, 10, 100)]
+    [1.0, 0.5, 0.091]
+    """
 
     eta0: float
     decay: float  # β λ
@@ -25,7 +32,14 @@ class Bottou(NamedTuple):
 
 
 class SlowBottou(NamedTuple):
-    """``η0 / (1 + β λ η0 t)^¾``: the slower decay that averaging wants (Xu, 2010)."""
+    """``η0 / (1 + β λ η0 t)^¾``: the slower decay that averaging wants (Xu, 2010).
+
+    Examples
+    --------
+    >>> schedule = SlowBottou(eta0=1.0, decay=0.1)
+    >>> [round(schedule.rate(t), 3) for t in (0, 10, 100)]
+    [1.0, 0.595, 0.166]
+    """
 
     eta0: float
     decay: float  # β λ
@@ -36,7 +50,14 @@ class SlowBottou(NamedTuple):
 
 
 class InverseT(NamedTuple):
-    """``1 / (λ(t + 1))``: paper 002's schedule, with no rate to choose."""
+    """``1 / (λ(t + 1))``: paper 002's schedule, with no rate to choose.
+
+    Examples
+    --------
+    >>> schedule = InverseT(lam=0.1)
+    >>> [round(schedule.rate(t), 3) for t in (0, 10, 100)]
+    [10.0, 0.909, 0.099]
+    """
 
     lam: float
 

@@ -206,7 +206,7 @@ class CRFTagger(FittedTagger):
         checkpoint: str | Path | None = None,
         folder: str | Path | None = None,
     ) -> Self:
-        """Fit to a file of columns, the last one the tag, with a blank line after each sentence.
+        r"""Fit to a file of columns, the last one the tag, with a blank line after each sentence.
 
         Parameters
         ----------
@@ -221,6 +221,16 @@ class CRFTagger(FittedTagger):
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from monro import CRFTagger
+        >>> with tempfile.NamedTemporaryFile("w") as file:
+        ...     print("the B-NP", "dog I-NP", "barks B-VP", "", sep="\n", file=file, flush=True)
+        ...     tagger = CRFTagger(random_state=0).fit_file(file.name)
+        >>> tagger.predict([["the", "dog"]])
+        [['B-NP', 'I-NP']]
         """
         self._check_parameters()
         if folder is not None and not Path(folder).is_dir():
@@ -253,6 +263,17 @@ class CRFTagger(FittedTagger):
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> from monro import CRFTagger
+        >>> tagger = CRFTagger(random_state=0)
+        >>> for _ in range(20):
+        ...     tagger = tagger.partial_fit([["the", "dog"]], [["DT", "NN"]])
+        >>> for _ in range(20):  # new words, and a new tag
+        ...     tagger = tagger.partial_fit([["dogs", "bark"]], [["NNS", "VB"]])
+        >>> tagger.predict([["the", "dog"], ["dogs", "bark"]])
+        [['DT', 'NN'], ['NNS', 'VB']]
         """
         self._check_parameters()
         known = self._known()

@@ -27,7 +27,17 @@ class Layout(NamedTuple):
 
 
 class Data(NamedTuple):
-    """Rows and their labels, as read."""
+    r"""Rows and their labels, as read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = file.write(b"1 1:0.5\n2 2:0.25\n"); file.flush()
+    ...     data = read(file.name)
+    >>> data.X.shape, data.y
+    ((2, 2), array([1, 2]))
+    """
 
     X: Any
     y: Array | None

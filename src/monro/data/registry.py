@@ -65,7 +65,13 @@ def data_sets() -> dict[str, DataSet]:
 
 
 def find(name: str) -> DataSet:
-    """Return the data set of that name, or say which there are."""
+    """Return the data set of that name, or say which there are.
+
+    Examples
+    --------
+    >>> find("a9a").features
+    123
+    """
     sets = data_sets()
     if name in sets:
         return sets[name]

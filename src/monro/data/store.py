@@ -40,6 +40,16 @@ def open_store(
         That of a model, which must fit.
     n_features : int, optional
         The width it must have.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from monro.data.convert import write_store
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = write_store([([[1.0, 0.0]], [3]), ([[0.0, 2.0]], [7])], f"{folder}/rows.store")
+    ...     data = open_store(f"{folder}/rows.store")
+    ...     sorted(data.y.tolist()), data.X.shape
+    ([3, 7], (2, 2))
     """
     X, labels, own = map_store(path)
     wanted = layout or own._replace(n_features=n_features or own.n_features)

@@ -249,6 +249,18 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from monro import LinearClassifier
+        >>> rng = np.random.default_rng(0)
+        >>> model = LinearClassifier(solver="aisgd", random_state=0)
+        >>> for _ in range(5):  # batches as they come
+        ...     X = rng.normal(size=(200, 3))
+        ...     model = model.partial_fit(X, X[:, 0] > 0, classes=[False, True])
+        >>> model.predict([[1, 0, 0]])
+        array([ True])
         """
         _checks.parameters(self, self._losses)
         first = not hasattr(self, "coef_")
@@ -278,12 +290,30 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         return self._partial_fit(X, codes, weight)
 
     def decision_function(self, X: Any) -> Array:
-        """Return ``w·x + b``: shape (n_rows,) for two classes, else (n_rows, n_classes)."""
+        """Return ``w·x + b``: shape (n_rows,) for two classes, else (n_rows, n_classes).
+
+        Examples
+        --------
+        >>> from monro import LinearClassifier
+        >>> X, y = [[0.0], [1.0], [2.0], [3.0]], ["no", "no", "yes", "yes"]
+        >>> model = LinearClassifier(alpha=0.01, random_state=0).fit(X, y)
+        >>> model.decision_function([[-9.0], [9.0]]) > 0
+        array([False,  True])
+        """
         scores = self._scores(X)
         return scores.ravel() if self.classes_.size == 2 else scores
 
     def predict(self, X: Any) -> Array:
-        """Return the label of each row."""
+        """Return the label of each row.
+
+        Examples
+        --------
+        >>> from monro import LinearClassifier
+        >>> X, y = [[0.0], [1.0], [2.0], [3.0]], ["no", "no", "yes", "yes"]
+        >>> model = LinearClassifier(alpha=0.01, random_state=0).fit(X, y)
+        >>> model.predict([[-9.0], [9.0]])
+        array(['no', 'yes'], dtype='<U3')
+        """
         scores = self.decision_function(X)
         codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         labels: Array = self.classes_[codes]
@@ -296,7 +326,16 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
 
     @available_if(_has_proba)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
-        """Return the probability of each class, for loss="log"; one-vs-rest ones are normalised."""
+        """Return the probability of each class, for loss="log"; one-vs-rest ones are normalised.
+
+        Examples
+        --------
+        >>> from monro import LinearClassifier
+        >>> X, y = [[0.0], [1.0], [2.0], [3.0]], ["no", "no", "yes", "yes"]
+        >>> model = LinearClassifier(loss="log", alpha=0.01, random_state=0).fit(X, y)
+        >>> model.predict_proba([[9.0]])[0, 1] > 0.9
+        np.True_
+        """
         scores = self.decision_function(X)
         if scores.ndim == 1:
             return np.column_stack([expit(-scores), expit(scores)])
@@ -307,7 +346,16 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
 
     @available_if(_has_proba)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Array:
-        """Return the logarithm of `predict_proba`."""
+        """Return the logarithm of `predict_proba`.
+
+        Examples
+        --------
+        >>> from monro import LinearClassifier
+        >>> X, y = [[0.0], [1.0], [2.0], [3.0]], ["no", "no", "yes", "yes"]
+        >>> model = LinearClassifier(loss="log", alpha=0.01, random_state=0).fit(X, y)
+        >>> model.predict_log_proba([[1e6]])[0, 1]  # whose exponential is 1
+        np.float64(-0.0)
+        """
         scores = self.decision_function(X)
         if scores.ndim == 1:
             return np.column_stack([-np.logaddexp(0.0, scores), -np.logaddexp(0.0, -scores)])

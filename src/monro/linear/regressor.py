@@ -143,6 +143,14 @@ class LinearRegressor(RegressorMixin, Linear):  # type: ignore[misc]
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> from monro import LinearRegressor
+        >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [1.0, 3.0, 5.0, 7.0]
+        >>> model = LinearRegressor(alpha=1e-6, max_epochs=500, random_state=0).fit(X, y)
+        >>> round(float(model.coef_[0]), 1), round(float(model.intercept_[0]), 1)
+        (2.0, 1.0)
         """
         X, y, names = self._open(X, y, sample_weight)
         checked = self._checked(X, y, sample_weight, reset=True, names=names)
@@ -150,11 +158,35 @@ class LinearRegressor(RegressorMixin, Linear):  # type: ignore[misc]
 
     @available_if(_checks.streams)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Take one epoch over a batch of rows; parameters as in `fit`."""
+        """Take one epoch over a batch of rows; parameters as in `fit`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from monro import LinearRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> model = LinearRegressor(solver="aisgd", random_state=0)
+        >>> for _ in range(20):
+        ...     X = rng.normal(size=(200, 3))
+        ...     model = model.partial_fit(X, X @ [1.0, 2.0, 3.0])
+        >>> model.coef_.round(1)
+        array([1., 2., 3.])
+        """
         first = not hasattr(self, "coef_")
         return self._partial_fit(*self._checked(X, y, sample_weight, reset=first))
 
     def predict(self, X: Any) -> Array:
-        """Return the prediction for each row: ``w·x + b``, for loss="poisson" its exponential."""
+        """Return the prediction for each row: ``w·x + b``, for loss="poisson" its exponential.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from monro import LinearRegressor
+        >>> X = np.random.default_rng(0).normal(size=(1000, 2))
+        >>> counts = np.random.default_rng(1).poisson(np.exp(X[:, 0]))
+        >>> model = LinearRegressor(loss="poisson", random_state=0).fit(X, counts)
+        >>> bool((model.predict(X) > 0).all())  # means of counts
+        True
+        """
         scores = self._scores(X)
         return np.exp(scores) if self.loss == "poisson" else scores

@@ -58,9 +58,11 @@ class RayLinearClassifier(RayEstimator):
     --------
     >>> import ray
     >>> from monro.ray import RayLinearClassifier
-    >>> dataset = ray.data.read_parquet("train/")  # doctest: +SKIP
-    >>> model = RayLinearClassifier(loss="log", workers=8)  # doctest: +SKIP
-    >>> model.fit(dataset, label_column="label").to_local().save("model.monro")  # doctest: +SKIP
+    >>> rows = [{"x": k % 2, "z": 1 - k % 2, "label": k % 2} for k in range(300)]
+    >>> dataset = ray.data.from_items(rows)  # or ray.data.read_parquet("train/")
+    >>> model = RayLinearClassifier(loss="log", workers=2, random_state=0)
+    >>> model.fit(dataset, label_column="label").to_local().predict([[1.0, 0.0]])
+    array([1])
     """
 
     def __init__(

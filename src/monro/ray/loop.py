@@ -71,16 +71,22 @@ def train_loop(config: dict[str, Any]) -> None:
 
     Examples
     --------
-    >>> from ray.train import ScalingConfig
+    >>> import tempfile
+    >>> import ray
+    >>> from ray.train import RunConfig, ScalingConfig
     >>> from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
     >>> from monro.ray import train_loop
-    >>> trainer = DataParallelTrainer(
-    ...     train_loop,
-    ...     train_loop_config={"label_column": "label", "loss": "log"},
-    ...     scaling_config=ScalingConfig(num_workers=8),
-    ...     datasets={"train": dataset},
-    ... )  # doctest: +SKIP
-    >>> trainer.fit().checkpoint  # doctest: +SKIP
+    >>> rows = [{"x": k % 2, "z": 1 - k % 2, "label": k % 2} for k in range(300)]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     trainer = DataParallelTrainer(
+    ...         train_loop,
+    ...         train_loop_config={"label_column": "label", "loss": "log", "max_epochs": 2},
+    ...         scaling_config=ScalingConfig(num_workers=2),
+    ...         datasets={"train": ray.data.from_items(rows)},  # or ray.data.read_parquet("train/")
+    ...         run_config=RunConfig(storage_path=folder),
+    ...     )
+    ...     "loss" in trainer.fit().metrics
+    True
     """
     config = {"solver": "aisgd"} | config
     label = config.pop("label_column", None)

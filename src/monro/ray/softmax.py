@@ -160,10 +160,11 @@ class RaySoftmaxClassifier(RayEstimator):
     --------
     >>> import ray
     >>> from monro.ray import RaySoftmaxClassifier
-    >>> dataset = ray.data.read_parquet("train/")  # doctest: +SKIP
-    >>> model = RaySoftmaxClassifier(workers=8)  # doctest: +SKIP
-    >>> model.fit(dataset, label_column="label", checkpoint="/shared/run")  # doctest: +SKIP
-    >>> model.to_local().save("model.monro")  # doctest: +SKIP
+    >>> rows = [{"x": k % 3 == 0, "z": k % 3 == 1, "label": k % 3} for k in range(300)]
+    >>> dataset = ray.data.from_items(rows)  # or ray.data.read_parquet("train/")
+    >>> model = RaySoftmaxClassifier(workers=2, random_state=0)
+    >>> model.fit(dataset, label_column="label").to_local().predict([[1.0, 0.0]])
+    array([0])
     """
 
     def __init__(

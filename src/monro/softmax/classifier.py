@@ -46,8 +46,7 @@ class SoftmaxClassifier(ClassifierMixin, Inference):  # type: ignore[misc]
 
     Parameters
     ----------
-    solver : {"implicit", "umax", "vanilla", "sco", "augment-reduce", "ove", "nce", "importance", \
-"exact", "lbfgs"}
+    solver : str
         "implicit", "umax", "vanilla" and "sco" are unbiased; "augment-reduce" raises a lower bound
         of the likelihood; "ove", "nce" and "importance" are the biased methods they replace;
         "exact" and "lbfgs" use all classes. docs/softmax.md compares.
@@ -327,6 +326,18 @@ class SoftmaxClassifier(ClassifierMixin, Inference):  # type: ignore[misc]
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from monro import SoftmaxClassifier
+        >>> model = SoftmaxClassifier(random_state=0)
+        >>> for _ in range(50):
+        ...     model = model.partial_fit(np.eye(3)[[0, 1]], ["fig", "kiwi"])
+        >>> for _ in range(50):  # a class that nobody had foreseen
+        ...     model = model.partial_fit(np.eye(3), ["fig", "kiwi", "pear"])
+        >>> model.predict(np.eye(3))
+        array(['fig', 'kiwi', 'pear'], dtype='<U4')
         """
         check_parameters(self)
         first = not hasattr(self, "_weights")
@@ -377,7 +388,17 @@ class SoftmaxClassifier(ClassifierMixin, Inference):  # type: ignore[misc]
         return X, Chances(weights, X, self.link)
 
     def decision_function(self, X: Any) -> Array:
-        """Return scores ``x·w_k + b_k``, (n_rows, n_classes); for two classes the difference."""
+        """Return scores ``x·w_k + b_k``, (n_rows, n_classes); for two classes the difference.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from monro import SoftmaxClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = SoftmaxClassifier(random_state=0).fit(X, y)
+        >>> model.decision_function(X).shape
+        (150, 3)
+        """
 
         def reduce(S: Array, rows: slice) -> Array:
             return S[:, 1] - S[:, 0] if S.shape[1] == 2 else S
@@ -385,18 +406,48 @@ class SoftmaxClassifier(ClassifierMixin, Inference):  # type: ignore[misc]
         return self._each_chunk(self._chances(X)[0], reduce)
 
     def predict(self, X: Any) -> Array:
-        """Return the likeliest label of each row."""
+        """Return the likeliest label of each row.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from monro import SoftmaxClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = SoftmaxClassifier(random_state=0).fit(X, y)
+        >>> model.predict(X[:2])
+        array([0, 0])
+        """
         codes = self._each_chunk(self._chances(X)[0], lambda S, rows: S.argmax(axis=1))
         labels: Array = self.classes_[codes]
         return labels
 
     def predict_log_proba(self, X: Any) -> Array:
-        """Return the logarithm of each class's probability, of shape (n_rows, n_classes)."""
+        """Return the logarithm of each class's probability, of shape (n_rows, n_classes).
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from monro import SoftmaxClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = SoftmaxClassifier(random_state=0).fit(X, y)
+        >>> model.predict_log_proba(X).max() < 0
+        np.True_
+        """
         X, chances = self._chances(X)
         return self._each_chunk(X, chances.of_all)
 
     def predict_proba(self, X: Any) -> Array:
-        """Return the probability of each class, of shape (n_rows, n_classes)."""
+        """Return the probability of each class, of shape (n_rows, n_classes).
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from monro import SoftmaxClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = SoftmaxClassifier(random_state=0).fit(X, y)
+        >>> model.predict_proba(X[:1]).sum().round(12)
+        np.float64(1.0)
+        """
         P = np.exp(self.predict_log_proba(X))
         P /= P.sum(axis=1, keepdims=True)  # to the last digit
         return np.asarray(P)
@@ -514,7 +565,17 @@ class SoftmaxClassifier(ClassifierMixin, Inference):  # type: ignore[misc]
 
     @property
     def coef_(self) -> Any:
-        """Weights, (n_classes, n_features), or (1, n_features) for two classes."""
+        """Weights, (n_classes, n_features), or (1, n_features) for two classes.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from monro import SoftmaxClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = SoftmaxClassifier(random_state=0).fit(X, y)
+        >>> model.coef_.shape
+        (3, 4)
+        """
         if not hasattr(self, "_weights"):
             raise AttributeError("coef_: the model is not fitted yet; call fit first")
         coef = self._class_weights()
@@ -522,7 +583,17 @@ class SoftmaxClassifier(ClassifierMixin, Inference):  # type: ignore[misc]
 
     @property
     def intercept_(self) -> Array:
-        """Intercepts, (n_classes,), or (1,) for two classes."""
+        """Intercepts, (n_classes,), or (1,) for two classes.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from monro import SoftmaxClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = SoftmaxClassifier(random_state=0).fit(X, y)
+        >>> model.intercept_.shape
+        (3,)
+        """
         if not hasattr(self, "_weights"):
             raise AttributeError("intercept_: the model is not fitted yet; call fit first")
         weights = self._weights
@@ -533,6 +604,16 @@ class SoftmaxClassifier(ClassifierMixin, Inference):  # type: ignore[misc]
         """Keep the weights as a sparse matrix from now on: worth it where most are 0.
 
         ``coef_`` is then a CSR matrix. `densify` undoes it.
+
+        Examples
+        --------
+        >>> import scipy.sparse as sp
+        >>> from monro import SoftmaxClassifier
+        >>> X = sp.identity(500, format="csr")  # every class has a feature of its own
+        >>> model = SoftmaxClassifier(init="zero", sampling="block", random_state=0)
+        >>> model = model.fit(X, range(500))
+        >>> type(model.sparsify().coef_).__name__
+        'csr_matrix'
         """
         weights = self._weights_checked()
         if not sp.issparse(weights.W):
@@ -543,7 +624,17 @@ class SoftmaxClassifier(ClassifierMixin, Inference):  # type: ignore[misc]
         return self
 
     def densify(self) -> Self:
-        """Keep the weights as an array again."""
+        """Keep the weights as an array again.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from monro import SoftmaxClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = SoftmaxClassifier(random_state=0).fit(X, y)
+        >>> type(model.sparsify().densify().coef_).__name__
+        'ndarray'
+        """
         weights = self._weights_checked()
         if sp.issparse(weights.W):
             W: Any = weights.W

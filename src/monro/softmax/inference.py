@@ -55,12 +55,36 @@ class Inference(Softmax):
 
     @property
     def coef_std_(self) -> Array:
-        """Standard deviations of ``coef_`` under the posterior, of its shape."""
+        """Standard deviations of ``coef_`` under the posterior, of its shape.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from monro import SoftmaxClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = SoftmaxClassifier(
+        ...     solver="augment-reduce", posterior="gaussian", alpha=0.01, random_state=0
+        ... ).fit(X, y)
+        >>> model.coef_std_.shape == model.coef_.shape
+        True
+        """
         return _of_difference(self._spread()[0])
 
     @property
     def intercept_std_(self) -> Array:
-        """Standard deviations of ``intercept_`` under the posterior, of its shape."""
+        """Standard deviations of ``intercept_`` under the posterior, of its shape.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from monro import SoftmaxClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = SoftmaxClassifier(
+        ...     solver="augment-reduce", posterior="gaussian", alpha=0.01, random_state=0
+        ... ).fit(X, y)
+        >>> model.intercept_std_.shape
+        (3,)
+        """
         return _of_difference(self._spread()[1])
 
     def summary(self, level: float = 0.95) -> Summary:

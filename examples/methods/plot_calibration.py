@@ -1,0 +1,48 @@
+"""
+Are the probabilities right?
+============================
+
+When a model says 70 %, is it right in 70 % of the cases? A likelihood that was maximised to the end
+on few rows is too sure of itself; stopped where rows held out lose least, it is calibrated.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.model_selection import train_test_split
+
+from monro import LinearClassifier, SoftmaxClassifier
+from monro.data.embedded import next_words
+
+X, y, words = next_words()
+common = np.isin(y, np.argsort(-np.bincount(y))[:200])  # the next word is one of the 200 commonest
+X, test_X, y, test_y = train_test_split(X[common], y[common], random_state=0)
+
+models = {
+    "softmax, early stopping": SoftmaxClassifier(early_stopping=True, random_state=0),
+    "softmax, 50 epochs": SoftmaxClassifier(random_state=0),
+    "one-vs-rest, normalised": LinearClassifier(loss="log", random_state=0),
+}
+
+# %%
+# Rows are sorted by the probability of the likeliest class and cut into ten parts: for each, the
+# mean probability and how often the class was right.
+
+fig, ax = plt.subplots(figsize=(5.5, 5.5))
+ax.plot([0, 1], [0, 1], color="grey", linewidth=1)
+for name, model in models.items():
+    proba = model.fit(X, y).predict_proba(test_X)
+    confidence = proba.max(axis=1)
+    right = model.classes_[proba.argmax(axis=1)] == test_y
+    parts = np.array_split(np.argsort(confidence), 10)
+    own = model.classes_.searchsorted(test_y)
+    loss = -np.log(np.maximum(proba[np.arange(own.size), own], 1e-300)).mean()
+    ax.plot(
+        [confidence[part].mean() for part in parts],
+        [right[part].mean() for part in parts],
+        marker="o",
+        label=f"{name}: log-loss {loss:.2f}",
+    )
+ax.set_xlabel("probability of the likeliest class")
+ax.set_ylabel("how often it was right")
+ax.legend()
+plt.show()

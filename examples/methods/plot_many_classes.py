@@ -1,0 +1,63 @@
+"""
+Thousands of classes: unbiased, and not
+=======================================
+
+Which of some 3,000 words comes next? A full softmax would touch all of them at every step. Sampled
+losses touch a few, and minimise something else. The implicit solver touches a few, and minimises
+the likelihood.
+
+Every curve is the exact log-loss over all classes, from one evaluator.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from monro import SoftmaxClassifier
+from monro.data.embedded import next_words
+
+X, y, words = next_words()
+print(f"{X.shape[0]:,} rows, {X.shape[1]:,} features, {len(words):,} classes")
+
+
+class LogLoss:
+    """Keeps the exact log-loss on some rows after each epoch."""
+
+    def setup(self, estimator, context):
+        self.losses = []
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context, reconstruction_attributes):
+        if len(self.losses) < estimator.max_epochs:
+            vars(estimator).update(reconstruction_attributes())
+            self.losses.append(estimator.log_loss(X[::20], y[::20]))
+
+    def teardown(self, estimator, context):
+        pass
+
+
+# %%
+# ``importance`` is sampled softmax, ``nce`` noise-contrastive estimation, ``ove`` the one-vs-each
+# bound; each with its own way to draw classes, and with an automatic rate.
+
+names = {
+    "implicit": "implicit (the default)",
+    "umax": "U-max",
+    "importance": "sampled softmax",
+    "nce": "NCE",
+    "ove": "one-vs-each",
+}
+for solver, name in names.items():
+    watch = LogLoss()
+    model = SoftmaxClassifier(solver=solver, max_epochs=8, random_state=0)
+    model.set_callbacks(watch).fit(X, y)
+    plt.plot(np.arange(1, len(watch.losses) + 1), watch.losses, marker=".", label=name)
+
+frequency = np.bincount(y) / y.size
+entropy = -(frequency[frequency > 0] * np.log(frequency[frequency > 0])).sum()
+plt.axhline(entropy, color="grey", linewidth=1, label="frequencies alone")
+plt.xlabel("epochs")
+plt.ylabel("training log-loss, nats")
+plt.legend()
+plt.show()

@@ -1,0 +1,121 @@
+"""How much memory a fit, a prediction and a reader take at their peak, beside what they are given.
+
+NumPy tells `tracemalloc` of every array, so that peaks are the same on every machine. What a whole
+process takes, cached files included, is measured by ``python -m benchmarks larger``.
+"""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from monro import CRFTagger, LinearClassifier, LinearRegressor, SoftmaxClassifier, load
+from monro.data.read import read
+
+MB = 1e6
+
+
+def peak(work):
+    """Return the megabytes that work takes beyond what there was, the second time it is done."""
+    work()  # which compiles
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1] / MB
+    finally:
+        tracemalloc.stop()
+
+
+def sparse_rows(n, width, per_row, dtype=np.float32):
+    rng = np.random.default_rng(0)
+    columns = np.sort(rng.integers(width, size=(n, per_row), dtype=np.int32), axis=1)
+    columns += np.arange(per_row, dtype=np.int32)  # distinct
+    indptr = np.arange(0, n * per_row + 1, per_row, dtype=np.int32)
+    shape = (n, width + per_row)
+    return sp.csr_matrix((np.ones(n * per_row, dtype), columns.ravel(), indptr), shape=shape)
+
+
+def size(X):
+    return (
+        (X.data.nbytes + X.indices.nbytes + X.indptr.nbytes) / MB
+        if sp.issparse(X)
+        else X.nbytes / MB
+    )
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """80 MB of rows, 100,000 features."""
+    X = sparse_rows(100_000, 100_000 - 100, 100)
+    return X, X.indices[X.indptr[:-1]] % 2
+
+
+@pytest.mark.parametrize("solver", ["dual", "aisgd", "sgd"])
+def test_linear_models_do_not_copy_sparse_rows(wide, solver):
+    X, y = wide
+    assert size(X) > 80
+    model = LinearClassifier(solver=solver, max_epochs=2, random_state=0)
+    # Weights of 8 bytes a feature, a few times; numbers of 8 bytes a row, a few times.
+    assert peak(lambda: model.fit(X, y)) < 12
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_linear_models_do_not_copy_dense_rows(dtype):
+    X = np.random.default_rng(0).random((200_000, 20)).astype(dtype)
+    model = LinearRegressor(max_epochs=2, random_state=0)
+    assert peak(lambda: model.fit(X, X[:, 0])) < 0.9 * size(X)
+
+
+def test_softmax_takes_its_weights_twice_at_most():
+    X = sparse_rows(20_000, 980, 20)
+    y = np.random.default_rng(0).integers(10_000, size=20_000)
+    model = SoftmaxClassifier(classes=range(10_000), max_epochs=2, random_state=0)
+    weights = 4 * 10_000 * 1_000 / MB
+    # Weights, and the rows' labels by feature, which neighbours are drawn from.
+    assert peak(lambda: model.fit(X, y)) < 2 * weights + 40
+
+
+@pytest.fixture(scope="module")
+def many_classes():
+    X = sparse_rows(20_000, 90, 10)
+    y = np.random.default_rng(0).integers(5_000, size=20_000)
+    model = SoftmaxClassifier(classes=range(5_000), max_epochs=1, random_state=0)
+    return model.fit(X, y), X, y
+
+
+def test_evaluation_never_holds_rows_times_classes(many_classes):
+    model, X, y = many_classes
+    all_scores = 8 * X.shape[0] * 5_000 / MB
+    assert all_scores == 800
+    assert peak(lambda: model.log_loss(X, y)) < all_scores / 4
+    assert peak(lambda: model.predict_top_k(X, 5)) < all_scores / 3
+    assert peak(lambda: model.predict(X)) < all_scores / 4
+
+
+def test_files_take_the_weights_once_more(many_classes, tmp_path):
+    model, _, _ = many_classes
+    weights = 4 * 5_000 * 100 / MB
+    path = tmp_path / "model.monro"
+    assert peak(lambda: model.save(path)) < 2 * weights + 5
+    assert peak(lambda: load(path)) < 3 * weights + 5
+
+
+def test_tagging_takes_its_weights_a_few_times():
+    rng = np.random.default_rng(0)
+    sentences = [[(f"word{k}",) for k in rng.integers(3_000, size=20)] for _ in range(500)]
+    tags = [[f"tag{len(word[0]) % 4}" for word in sentence] for sentence in sentences]
+    template = "U00:%x[0,0]\nB\n"
+    model = CRFTagger(template=template, max_epochs=2, random_state=0)
+    taken = peak(lambda: model.fit(sentences, tags))
+    weights = 4 * 16 * model.n_features_ / MB
+    assert taken < 4 * weights + 5
+
+
+def test_reading_text_takes_the_matrix_a_few_times(tmp_path):
+    path = tmp_path / "rows.svm"
+    with path.open("w") as file:
+        for i in range(40_000):
+            file.write(f"{i % 3} " + " ".join(f"{1 + j * 7 + i % 7}:0.5" for j in range(30)) + "\n")
+    taken = peak(lambda: read(path))
+    assert taken < 5 * size(read(path).X)

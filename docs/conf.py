@@ -20,6 +20,7 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
+    "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["results"]
@@ -32,6 +33,10 @@ autodoc_typehints = "none"  # docstrings name types in the reader's words
 autodoc_member_order = "bysource"
 napoleon_use_ivar = True  # attributes that are properties are described once
 napoleon_use_rtype = False
+
+toc_object_entries_show_parents = "hide"
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
 
 html_theme = "pydata_sphinx_theme"
 html_title = "monro"

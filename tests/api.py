@@ -65,7 +65,7 @@ def described(name):
         if key != "self"
     ]
     text = str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
-    return name + re.sub(r"<function .*?>", "…", text)
+    return name + re.sub(r"<function .*? at \w+>", "…", text)
 
 
 def snapshot():

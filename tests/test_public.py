@@ -67,14 +67,17 @@ def test_every_method_of_ours_is_in_the_reference(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_public_name_has_an_example(name):
-    """Its own or its class's, which `test_doctests` runs; what is on Ray runs in tests/ray."""
+    """Its own, or one of its class; `test_doctests` runs them, tests/ray what is on Ray."""
     if name.startswith(ON_RAY):
         pytest.importorskip("ray", reason="pip install '.[ray]'")
     text = inspect.getdoc(api.resolve(name))
     assert text
-    owner, _, method = name.rpartition(".")
-    above = api.resolve(owner)
-    assert ">>> " in text or (inspect.isclass(above) and f".{method}(" in above.__doc__)
+    owner, _, member = name.rpartition(".")
+    relatives = [owner, *(other for other in NAMES if other.startswith(f"{owner}."))]
+    examples = re.findall(
+        r"(?:>>>|\.\.\.) .*", "\n".join(api.resolve(each).__doc__ for each in relatives)
+    )
+    assert ">>> " in text or re.search(rf"\.{member}\b", "\n".join(examples))
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

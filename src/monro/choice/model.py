@@ -94,7 +94,21 @@ class ChoiceModel(BaseEstimator):  # type: ignore[misc]
     >>> model = ChoiceModel().fit(frame)
     >>> [round(float(c), 1) for c in model.coef_]
     [-2.0, -1.0]
-    >>> model.predict_proba(frame).shape == frame["price"].shape
+    >>> model.predict_proba(frame).shape == model.predict(frame).shape == frame["price"].shape
+    True
+    >>> model.shares(frame)["train"] < 0.3, model.score(frame) > 0.5, model.log_loss(frame) < 0.9
+    (True, True, True)
+    >>> print(model.summary())
+    name               coefficient  std. error  [ 95 % interval ]
+    price                  -1.9808      0.0375  -2.0543  -1.9074
+    minutes                -0.9777      0.0351  -1.0466  -0.9088
+    constant of car        -0.0075      0.0166  -0.0401   0.0251
+    constant of train      -0.0182      0.0242  -0.0657   0.0293
+    >>> import tempfile
+    >>> import monro
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/trips.monro")
+    ...     bool((monro.load(f"{folder}/trips.monro").coef_ == model.coef_).all())
     True
     """
 
@@ -140,19 +154,6 @@ class ChoiceModel(BaseEstimator):  # type: ignore[misc]
             A row for each alternative that was available in a situation, in any order.
         y : None
             The choices are a column of the frame.
-
-        Examples
-        --------
-        >>> from monro import ChoiceModel
-        >>> frame = {
-        ...     "situation": [1, 1, 2, 2, 3, 3, 4, 4],
-        ...     "alternative": ["bus", "car"] * 4,
-        ...     "price": [1.0, 2.0, 2.0, 1.0, 1.0, 3.0, 3.0, 4.0],
-        ...     "chosen": [1, 0, 0, 1, 0, 1, 1, 0],
-        ... }
-        >>> model = ChoiceModel(constants=False).fit(frame)
-        >>> model.coef_.shape, bool(model.coef_[0] < 0)  # nobody likes to pay
-        ((1,), True)
         """
         self._check_parameters()
         keys = (self.situation, self.alternative, self.chosen)
@@ -255,43 +256,14 @@ class ChoiceModel(BaseEstimator):  # type: ignore[misc]
         return choices, choices.X @ self.coef_ + self.constants_[choices.alternative]
 
     def predict_proba(self, frame: Any) -> Array:
-        """Return, for each row of the frame, the probability that its alternative is chosen.
-
-        Examples
-        --------
-        >>> from monro import ChoiceModel
-        >>> frame = {
-        ...     "situation": [1, 1, 2, 2, 3, 3, 4, 4],
-        ...     "alternative": ["bus", "car"] * 4,
-        ...     "price": [1.0, 2.0, 2.0, 1.0, 1.0, 3.0, 3.0, 4.0],
-        ...     "chosen": [1, 0, 0, 1, 0, 1, 1, 0],
-        ... }
-        >>> model = ChoiceModel(constants=False).fit(frame)
-        >>> p = model.predict_proba(frame)  # a number for each row
-        >>> bool(p[0] > p[1]), round(float(p[0] + p[1]), 9)
-        (True, 1.0)
-        """
+        """Return, for each row of the frame, the probability that its alternative is chosen."""
         choices, s = self._read(frame, chosen=False)
         p = np.empty(s.size)
         p[choices.order] = probabilities(self.link, s, choices.starts)
         return p
 
     def predict(self, frame: Any) -> Array:
-        """Return, for each row of the frame, whether its alternative is the likeliest.
-
-        Examples
-        --------
-        >>> from monro import ChoiceModel
-        >>> frame = {
-        ...     "situation": [1, 1, 2, 2, 3, 3, 4, 4],
-        ...     "alternative": ["bus", "car"] * 4,
-        ...     "price": [1.0, 2.0, 2.0, 1.0, 1.0, 3.0, 3.0, 4.0],
-        ...     "chosen": [1, 0, 0, 1, 0, 1, 1, 0],
-        ... }
-        >>> model = ChoiceModel(constants=False).fit(frame)
-        >>> model.predict(frame)  # whether each row is the likeliest of its situation
-        array([ True, False, False,  True,  True, False,  True, False])
-        """
+        """Return, for each row of the frame, whether its alternative is the likeliest."""
         choices, s = self._read(frame, chosen=False)
         best = np.zeros(s.size, bool)
         starts = choices.starts
@@ -302,21 +274,7 @@ class ChoiceModel(BaseEstimator):  # type: ignore[misc]
         return best
 
     def log_loss(self, frame: Any) -> float:
-        """Return the exact mean of ``-log p`` of the choices, in nats.
-
-        Examples
-        --------
-        >>> from monro import ChoiceModel
-        >>> frame = {
-        ...     "situation": [1, 1, 2, 2, 3, 3, 4, 4],
-        ...     "alternative": ["bus", "car"] * 4,
-        ...     "price": [1.0, 2.0, 2.0, 1.0, 1.0, 3.0, 3.0, 4.0],
-        ...     "chosen": [1, 0, 0, 1, 0, 1, 1, 0],
-        ... }
-        >>> model = ChoiceModel(constants=False).fit(frame)
-        >>> model.log_loss(frame) < 0.6931  # that of guessing
-        True
-        """
+        """Return the exact mean of ``-log p`` of the choices, in nats."""
         choices, _ = self._read(frame, chosen=True)
         n_constants = self.alternatives_.size
         likelihood = Likelihood(choices, n_constants, self.link, 0.0)
@@ -324,42 +282,13 @@ class ChoiceModel(BaseEstimator):  # type: ignore[misc]
         return float(-likelihood.slopes(theta)[0].mean())
 
     def score(self, frame: Any, y: None = None) -> float:
-        """Return the share of situations whose likeliest alternative was chosen.
-
-        Examples
-        --------
-        >>> from monro import ChoiceModel
-        >>> frame = {
-        ...     "situation": [1, 1, 2, 2, 3, 3, 4, 4],
-        ...     "alternative": ["bus", "car"] * 4,
-        ...     "price": [1.0, 2.0, 2.0, 1.0, 1.0, 3.0, 3.0, 4.0],
-        ...     "chosen": [1, 0, 0, 1, 0, 1, 1, 0],
-        ... }
-        >>> model = ChoiceModel(constants=False).fit(frame)
-        >>> model.score(frame)
-        0.75
-        """
+        """Return the share of situations whose likeliest alternative was chosen."""
         self._read(frame, chosen=True)
         right = self.predict(frame) & (np.asarray(column(frame, self.chosen)) != 0)
         return float(right.sum() / np.unique(column(frame, self.situation)).size)
 
     def shares(self, frame: Any) -> dict[Any, float]:
-        """Return the predicted share of each alternative in the frame's situations.
-
-        Examples
-        --------
-        >>> from monro import ChoiceModel
-        >>> frame = {
-        ...     "situation": [1, 1, 2, 2, 3, 3, 4, 4],
-        ...     "alternative": ["bus", "car"] * 4,
-        ...     "price": [1.0, 2.0, 2.0, 1.0, 1.0, 3.0, 3.0, 4.0],
-        ...     "chosen": [1, 0, 0, 1, 0, 1, 1, 0],
-        ... }
-        >>> model = ChoiceModel(constants=False).fit(frame)
-        >>> shares = model.shares(frame)
-        >>> list(shares), round(sum(shares.values()), 9)
-        (['bus', 'car'], 1.0)
-        """
+        """Return the predicted share of each alternative in the frame's situations."""
         choices, s = self._read(frame, chosen=False)
         p = probabilities(self.link, s, choices.starts)
         total = np.bincount(choices.alternative, p, self.alternatives_.size)
@@ -373,19 +302,6 @@ class ChoiceModel(BaseEstimator):  # type: ignore[misc]
         ----------
         level : float
             Of the intervals.
-
-        Examples
-        --------
-        >>> from monro import ChoiceModel
-        >>> frame = {
-        ...     "situation": [1, 1, 2, 2, 3, 3, 4, 4],
-        ...     "alternative": ["bus", "car"] * 4,
-        ...     "price": [1.0, 2.0, 2.0, 1.0, 1.0, 3.0, 3.0, 4.0],
-        ...     "chosen": [1, 0, 0, 1, 0, 1, 1, 0],
-        ... }
-        >>> model = ChoiceModel(constants=False).fit(frame)
-        >>> model.summary().name
-        ['price']
         """
         check_is_fitted(self, "coef_")
         if self.covariance_ is None:
@@ -402,26 +318,7 @@ class ChoiceModel(BaseEstimator):  # type: ignore[misc]
     # --------------------------------------------------------------------------------------- files
 
     def save(self, path: Any) -> None:
-        """Write the fitted model to one file, for `monro.load`.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> import monro
-        >>> from monro import ChoiceModel
-        >>> frame = {
-        ...     "situation": [1, 1, 2, 2, 3, 3, 4, 4],
-        ...     "alternative": ["bus", "car"] * 4,
-        ...     "price": [1.0, 2.0, 2.0, 1.0, 1.0, 3.0, 3.0, 4.0],
-        ...     "chosen": [1, 0, 0, 1, 0, 1, 1, 0],
-        ... }
-        >>> model = ChoiceModel(constants=False).fit(frame)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     model.save(f"{folder}/trips.monro")
-        ...     same = monro.load(f"{folder}/trips.monro")
-        >>> bool((same.coef_ == model.coef_).all())
-        True
-        """
+        """Write the fitted model to one file, for `monro.load`."""
         persist.save(self, path)
 
     def _to_contents(self) -> persist.Contents:

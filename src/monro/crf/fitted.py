@@ -61,15 +61,6 @@ class FittedTagger(Estimator):
         Returns
         -------
         list of lists of str
-
-        Examples
-        --------
-        >>> from monro import CRFTagger
-        >>> sentences = [["the", "dog", "barks"], ["a", "cat", "sleeps"]]
-        >>> tags = [["B-NP", "I-NP", "B-VP"]] * 2
-        >>> tagger = CRFTagger(random_state=0).fit(sentences, tags)
-        >>> tagger.predict([["the", "cat", "sleeps"]])
-        [['B-NP', 'I-NP', 'B-VP']]
         """
         found: list[list[str]] = []
         penalties = as_penalties(self._allowed(np.float32))
@@ -261,83 +252,33 @@ class FittedTagger(Estimator):
         return evaluate(as_list("tags", tags), self.predict(sentences))
 
     def score(self, sentences: Sequence[Any], tags: Sequence[Sequence[str]]) -> float:
-        """Return the F1 of chunks from 0 to 1, counted as conlleval does (see `evaluate`).
-
-        Examples
-        --------
-        >>> from monro import CRFTagger
-        >>> sentences = [["the", "dog", "barks"], ["a", "cat", "sleeps"]]
-        >>> tags = [["B-NP", "I-NP", "B-VP"]] * 2
-        >>> tagger = CRFTagger(random_state=0).fit(sentences, tags)
-        >>> tagger.score(sentences, tags)
-        1.0
-        """
+        """Return the F1 of chunks from 0 to 1, counted as conlleval does (see `evaluate`)."""
         return self.evaluate(sentences, tags).overall.f1
 
     # --------------------------------------------------------------------------------- inspecting
 
     @property
     def template_(self) -> str | None:
-        """The template, whether it was given or not; None where tokens bring their features.
-
-        Examples
-        --------
-        >>> from monro import CRFTagger
-        >>> sentences = [["the", "dog", "barks"], ["a", "cat", "sleeps"]]
-        >>> tags = [["B-NP", "I-NP", "B-VP"]] * 2
-        >>> tagger = CRFTagger(template="U0:%x[0,0]", random_state=0).fit(sentences, tags)
-        >>> tagger.template_
-        'U0:%x[0,0]'
-        """
+        """The template, whether it was given or not; None where tokens bring their features."""
         check_is_fitted(self, "_weights")
         return self._map.template
 
     @property
     def n_features_(self) -> int:
-        """How many features there are, those of pairs of tags included.
-
-        Examples
-        --------
-        >>> from monro import CRFTagger
-        >>> sentences = [["the", "dog", "barks"], ["a", "cat", "sleeps"]]
-        >>> tags = [["B-NP", "I-NP", "B-VP"]] * 2
-        >>> tagger = CRFTagger(template="U0:%x[0,0]", random_state=0).fit(sentences, tags)
-        >>> tagger.n_features_  # a word each
-        6
-        """
+        """How many features there are, those of pairs of tags included."""
         check_is_fitted(self, "_weights")
         return self._map.single.size + self._map.pairs.size
 
     @property
     def n_parameters_(self) -> int:
-        """How many weights there are.
-
-        Examples
-        --------
-        >>> from monro import CRFTagger
-        >>> sentences = [["the", "dog", "barks"], ["a", "cat", "sleeps"]]
-        >>> tags = [["B-NP", "I-NP", "B-VP"]] * 2
-        >>> tagger = CRFTagger(template="U0:%x[0,0]", random_state=0).fit(sentences, tags)
-        >>> tagger.n_parameters_  # of six words for three tags
-        18
-        """
+        """How many weights there are."""
         check_is_fitted(self, "_weights")
         n = self.classes_.size
         return int(self._map.single.size * n + self._map.pairs.size * n * n)
 
     @property
     def state_features_(self) -> dict[tuple[str, str], float]:
-        """The weights other than 0, by feature and tag.
-
-        Examples
-        --------
-        >>> from monro import CRFTagger
-        >>> sentences = [["the", "dog", "barks"], ["a", "cat", "sleeps"]]
-        >>> tags = [["B-NP", "I-NP", "B-VP"]] * 2
-        >>> tagger = CRFTagger(template="U0:%x[0,0]", random_state=0).fit(sentences, tags)
-        >>> tagger.state_features_["U0:dog", "I-NP"] > 0
-        True
-        """
+        """The weights other than 0, by feature and tag."""
         state, _ = self._tables()
         names, tags = self._names(), self.classes_.tolist()
         return {
@@ -346,18 +287,7 @@ class FittedTagger(Estimator):
 
     @property
     def transition_features_(self) -> dict[tuple[str, str], float]:
-        """The weights of tags that follow each other, whatever the tokens.
-
-        Examples
-        --------
-        >>> from monro import CRFTagger
-        >>> sentences = [["the", "dog", "barks"], ["a", "cat", "sleeps"]]
-        >>> tags = [["B-NP", "I-NP", "B-VP"]] * 2
-        >>> tagger = CRFTagger(random_state=0).fit(sentences, tags)
-        >>> learnt = tagger.transition_features_
-        >>> learnt["B-NP", "I-NP"] > learnt["B-NP", "B-VP"]
-        True
-        """
+        """The weights of tags that follow each other, whatever the tokens."""
         _, pair = self._tables()
         templates = self._map.pair_templates
         plain = {"".join(each.texts) for each in templates if not each.places}

@@ -105,6 +105,14 @@ class CRFTagger(FittedTagger):
     >>> tagger = CRFTagger(template="U:%x[0,0]\nB", random_state=0).fit(sentences, tags)
     >>> tagger.predict([[("a",), ("dog",), ("barks",)]])
     [['D', 'N', 'V']]
+    >>> tagger.score(sentences, tags)
+    1.0
+    >>> tagger.template_, tagger.n_features_, tagger.n_parameters_  # 5 words and B; 4 tags
+    ('U:%x[0,0]\nB', 6, 36)
+    >>> tagger.state_features_["U:dog", "N"] > 0
+    True
+    >>> tagger.transition_features_["D", "N"] > tagger.transition_features_["D", "V"]
+    True
     """
 
     def __init__(

@@ -134,6 +134,7 @@ class SoftmaxClassifier(ClassifierMixin, Inference):  # type: ignore[misc]
 
     Examples
     --------
+    >>> import numpy as np
     >>> from sklearn.datasets import load_digits
     >>> from monro import SoftmaxClassifier
     >>> X, y = load_digits(return_X_y=True)
@@ -143,6 +144,13 @@ class SoftmaxClassifier(ClassifierMixin, Inference):  # type: ignore[misc]
     >>> labels, log_proba = model.predict_top_k(X[:1] / 16, 2)
     >>> labels.shape, log_proba.shape
     ((1, 2), (1, 2))
+    >>> model.predict(X[:3] / 16)
+    array([0, 1, 2])
+    >>> model.predict_proba(X / 16).shape, model.predict_log_proba(X / 16).shape
+    ((1797, 10), (1797, 10))
+    >>> scores = X @ model.coef_.T / 16 + model.intercept_
+    >>> bool(np.allclose(scores, model.decision_function(X / 16), atol=1e-3))
+    True
     """
 
     def __init__(
@@ -388,17 +396,7 @@ class SoftmaxClassifier(ClassifierMixin, Inference):  # type: ignore[misc]
         return X, Chances(weights, X, self.link)
 
     def decision_function(self, X: Any) -> Array:
-        """Return scores ``x·w_k + b_k``, (n_rows, n_classes); for two classes the difference.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from monro import SoftmaxClassifier
-        >>> X, y = load_iris(return_X_y=True)
-        >>> model = SoftmaxClassifier(random_state=0).fit(X, y)
-        >>> model.decision_function(X).shape
-        (150, 3)
-        """
+        """Return scores ``x·w_k + b_k``, (n_rows, n_classes); for two classes the difference."""
 
         def reduce(S: Array, rows: slice) -> Array:
             return S[:, 1] - S[:, 0] if S.shape[1] == 2 else S
@@ -406,48 +404,18 @@ class SoftmaxClassifier(ClassifierMixin, Inference):  # type: ignore[misc]
         return self._each_chunk(self._chances(X)[0], reduce)
 
     def predict(self, X: Any) -> Array:
-        """Return the likeliest label of each row.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from monro import SoftmaxClassifier
-        >>> X, y = load_iris(return_X_y=True)
-        >>> model = SoftmaxClassifier(random_state=0).fit(X, y)
-        >>> model.predict(X[:2])
-        array([0, 0])
-        """
+        """Return the likeliest label of each row."""
         codes = self._each_chunk(self._chances(X)[0], lambda S, rows: S.argmax(axis=1))
         labels: Array = self.classes_[codes]
         return labels
 
     def predict_log_proba(self, X: Any) -> Array:
-        """Return the logarithm of each class's probability, of shape (n_rows, n_classes).
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from monro import SoftmaxClassifier
-        >>> X, y = load_iris(return_X_y=True)
-        >>> model = SoftmaxClassifier(random_state=0).fit(X, y)
-        >>> model.predict_log_proba(X).max() < 0
-        np.True_
-        """
+        """Return the logarithm of each class's probability, of shape (n_rows, n_classes)."""
         X, chances = self._chances(X)
         return self._each_chunk(X, chances.of_all)
 
     def predict_proba(self, X: Any) -> Array:
-        """Return the probability of each class, of shape (n_rows, n_classes).
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from monro import SoftmaxClassifier
-        >>> X, y = load_iris(return_X_y=True)
-        >>> model = SoftmaxClassifier(random_state=0).fit(X, y)
-        >>> model.predict_proba(X[:1]).sum().round(12)
-        np.float64(1.0)
-        """
+        """Return the probability of each class, of shape (n_rows, n_classes)."""
         P = np.exp(self.predict_log_proba(X))
         P /= P.sum(axis=1, keepdims=True)  # to the last digit
         return np.asarray(P)
@@ -565,17 +533,7 @@ class SoftmaxClassifier(ClassifierMixin, Inference):  # type: ignore[misc]
 
     @property
     def coef_(self) -> Any:
-        """Weights, (n_classes, n_features), or (1, n_features) for two classes.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from monro import SoftmaxClassifier
-        >>> X, y = load_iris(return_X_y=True)
-        >>> model = SoftmaxClassifier(random_state=0).fit(X, y)
-        >>> model.coef_.shape
-        (3, 4)
-        """
+        """Weights, (n_classes, n_features), or (1, n_features) for two classes."""
         if not hasattr(self, "_weights"):
             raise AttributeError("coef_: the model is not fitted yet; call fit first")
         coef = self._class_weights()
@@ -583,17 +541,7 @@ class SoftmaxClassifier(ClassifierMixin, Inference):  # type: ignore[misc]
 
     @property
     def intercept_(self) -> Array:
-        """Intercepts, (n_classes,), or (1,) for two classes.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from monro import SoftmaxClassifier
-        >>> X, y = load_iris(return_X_y=True)
-        >>> model = SoftmaxClassifier(random_state=0).fit(X, y)
-        >>> model.intercept_.shape
-        (3,)
-        """
+        """Intercepts, (n_classes,), or (1,) for two classes."""
         if not hasattr(self, "_weights"):
             raise AttributeError("intercept_: the model is not fitted yet; call fit first")
         weights = self._weights

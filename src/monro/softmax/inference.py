@@ -55,36 +55,12 @@ class Inference(Softmax):
 
     @property
     def coef_std_(self) -> Array:
-        """Standard deviations of ``coef_`` under the posterior, of its shape.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from monro import SoftmaxClassifier
-        >>> X, y = load_iris(return_X_y=True)
-        >>> model = SoftmaxClassifier(
-        ...     solver="augment-reduce", posterior="gaussian", alpha=0.01, random_state=0
-        ... ).fit(X, y)
-        >>> model.coef_std_.shape == model.coef_.shape
-        True
-        """
+        """Standard deviations of ``coef_`` under the posterior, of its shape."""
         return _of_difference(self._spread()[0])
 
     @property
     def intercept_std_(self) -> Array:
-        """Standard deviations of ``intercept_`` under the posterior, of its shape.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from monro import SoftmaxClassifier
-        >>> X, y = load_iris(return_X_y=True)
-        >>> model = SoftmaxClassifier(
-        ...     solver="augment-reduce", posterior="gaussian", alpha=0.01, random_state=0
-        ... ).fit(X, y)
-        >>> model.intercept_std_.shape
-        (3,)
-        """
+        """Standard deviations of ``intercept_`` under the posterior, of its shape."""
         return _of_difference(self._spread()[1])
 
     def summary(self, level: float = 0.95) -> Summary:
@@ -109,6 +85,8 @@ class Inference(Softmax):
         >>> table = model.fit(X, y).summary()
         >>> table.name[:2], len(table.name)
         (['0: intercept', '0: x0'], 15)
+        >>> model.coef_std_.shape, model.intercept_std_.shape
+        ((3, 4), (3,))
         """
         deviations, bias_deviations = self._spread()
         weights = self._weights_checked()

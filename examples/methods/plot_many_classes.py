@@ -28,10 +28,9 @@ class LogLoss:
     def on_fit_task_begin(self, estimator, context):
         pass
 
-    def on_fit_task_end(self, estimator, context, reconstruction_attributes):
-        if len(self.losses) < estimator.max_epochs:
-            vars(estimator).update(reconstruction_attributes())
-            self.losses.append(estimator.log_loss(X[::20], y[::20]))
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator):
+        if len(self.losses) < len(estimator.history_):  # an epoch, not the end of the fit
+            self.losses.append(fitted_estimator.log_loss(X[::20], y[::20]))
 
     def teardown(self, estimator, context):
         pass

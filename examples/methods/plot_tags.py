@@ -23,7 +23,7 @@ print(f"{np.mean([a == b for a, b in pairs]):.1%} of the words of sentences not 
 # %%
 # The marginal probabilities of one sentence. Crosses mark how it was written.
 
-which = next(k for k, own in enumerate(tags[:300]) if 12 <= len(own) <= 16 and len(set(own)) == 4)
+which = max(range(300), key=lambda k: (len(set(tags[k])), -abs(len(tags[k]) - 14)))
 words = [token[0] for token in sentences[which]]
 marginals = tagger.predict_marginals([sentences[which]])[0]
 names = sorted(marginals[0])

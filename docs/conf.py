@@ -62,6 +62,7 @@ def plain_plots(gallery: Any, file: str) -> None:
         {
             "figure.figsize": (6.5, 4.0),
             "figure.dpi": 120,
+            "figure.constrained_layout.use": True,
             "axes.spines.top": False,
             "axes.spines.right": False,
             "axes.grid": True,

@@ -38,7 +38,6 @@ ax.invert_yaxis()
 ax.axvline(0, color="grey", linewidth=1)
 ax.set_xlabel("coefficient, 95 % interval")
 ax.legend()
-fig.tight_layout()
 plt.show()
 
 # %%

@@ -56,7 +56,8 @@ for solver, name in names.items():
 frequency = np.bincount(y) / y.size
 entropy = -(frequency[frequency > 0] * np.log(frequency[frequency > 0])).sum()
 plt.axhline(entropy, color="grey", linewidth=1, label="frequencies alone")
+plt.ylim(bottom=0)
 plt.xlabel("epochs")
 plt.ylabel("training log-loss, nats")
-plt.legend()
+plt.legend(ncol=2, loc="lower left")
 plt.show()

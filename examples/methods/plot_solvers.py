@@ -1,11 +1,12 @@
 """
-Eight solvers, one objective
-============================
+Six solvers, one objective
+==========================
 
 All solvers of ``LinearClassifier`` minimise the same function. Here is how far each is from its
 minimum after every epoch, beside scikit-learn's ``SGDClassifier`` on the same objective.
 
-A callback makes a linear model compute the exact objective after each epoch.
+A callback makes a linear model compute the exact objective after each epoch. There is no intercept
+here: it has no ridge, and all solvers learn it more slowly than the weights.
 """
 
 import matplotlib.pyplot as plt
@@ -38,13 +39,18 @@ class Watch:
 
 def objectives(solver, epochs=EPOCHS):
     model = LinearClassifier(
-        loss="log", solver=solver, alpha=ALPHA, max_epochs=epochs, random_state=0
+        loss="log",
+        solver=solver,
+        alpha=ALPHA,
+        max_epochs=epochs,
+        fit_intercept=False,
+        random_state=0,
     )
     model.set_callbacks(Watch()).fit(X, y)
     return np.array([record["objective"] for record in model.history_])
 
 
-best = objectives("dual", epochs=200).min()
+best = objectives("dual", epochs=50).min()
 
 # %%
 # The dual solver, which "auto" takes for such data, remembers each example and converges linearly.
@@ -55,12 +61,20 @@ for solver in ("dual", "sgd", "asgd", "implicit", "aisgd", "sgdqn"):
 
 theirs = []
 for epochs in range(1, EPOCHS + 1):
-    peer = SGDClassifier(loss="log_loss", alpha=ALPHA, max_iter=epochs, tol=None, random_state=0)
+    peer = SGDClassifier(
+        loss="log_loss",
+        alpha=ALPHA,
+        max_iter=epochs,
+        tol=None,
+        fit_intercept=False,
+        random_state=0,
+    )
     margin = np.where(y, 1, -1) * peer.fit(X, y).decision_function(X)
     loss = np.logaddexp(0, -margin).mean()
     theirs.append((loss + ALPHA / 2 * (peer.coef_**2).sum()) / best - 1)
 plt.semilogy(np.arange(1, EPOCHS + 1), theirs, color="black", linestyle=":", label="SGDClassifier")
 plt.xlabel("epochs")
 plt.ylabel("objective above its minimum, relative")
+plt.ylim(bottom=1e-6)
 plt.legend(ncol=2)
 plt.show()

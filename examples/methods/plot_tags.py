@@ -35,7 +35,6 @@ ax.set_xticks(range(len(words)), words, rotation=60, ha="right")
 ax.set_yticks(range(len(names)), names)
 ax.scatter(range(len(words)), [names.index(tag) for tag in tags[which]], marker="x", color="black")
 fig.colorbar(image, label="probability")
-fig.tight_layout()
 plt.show()
 
 # %%

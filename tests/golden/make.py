@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from monro import CRFTagger, LinearClassifier, LinearRegressor, SoftmaxClassifier
+from monro import ChoiceModel, CRFTagger, LinearClassifier, LinearRegressor, SoftmaxClassifier
 from monro.persist import VERSION
 
 FOLDER = Path(__file__).parent
@@ -62,8 +62,43 @@ def make_taggers():
     make_tagger("hashed", hashed, sentences)
 
 
+def make_choices():
+    """Save fitted choice models, unless there are any."""
+    frame = {
+        "situation": [1, 1, 1, 2, 2, 3, 3, 3, 4, 4],
+        "alternative": [
+            "bus",
+            "car",
+            "train",
+            "bus",
+            "train",
+            "bus",
+            "car",
+            "train",
+            "car",
+            "train",
+        ],
+        "price": [1.0, 2.0, 1.5, 2.0, 1.0, 1.0, 3.0, 2.5, 4.0, 3.0],
+        "chosen": [1, 0, 0, 0, 1, 0, 1, 0, 0, 1],
+    }
+    for link in ("softmax", "probit"):
+        path = FOLDER / "choices" / f"v{VERSION}-{link}.monro"
+        if path.exists():
+            continue
+        model = ChoiceModel(link=link, alpha=0.1).fit(frame)
+        model.save(path)
+        expected = {
+            "frame": frame,
+            "probabilities": model.predict_proba(frame).tolist(),
+            "errors": model.summary().std_error.tolist(),
+            "parameters": model.get_params(),
+        }
+        path.with_suffix(".json").write_text(json.dumps(expected, indent=1) + "\n")
+
+
 def main():
     make_taggers()
+    make_choices()
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 3)).round(3)
     y = X @ [1.0, -2.0, 0.5]

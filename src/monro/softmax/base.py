@@ -15,6 +15,7 @@ from monro.estimator import Estimator, drop_weightless, of_mean_one
 from monro.fitting import Record, run_epochs
 from monro.mapped import count, in_memory, look_up, rows_at
 from monro.rows import Array
+from monro.softmax.calibrate import multiplied, suited_multiple
 from monro.softmax.evaluate import Weights, losses
 from monro.softmax.layout import class_major, is_sparse, n_blocks, sparse_if_mostly_zero
 from monro.softmax.lbfgs import fit_lbfgs
@@ -213,7 +214,7 @@ class Softmax(Estimator):
                 title=self.solver,
                 visits=y.size,
                 check=self._check(trainer, y),
-                finish=lambda: self._finish(trainer),
+                finish=lambda: self._finish(trainer, held_out),
                 seed=seed,
                 evaluate=evaluate,
                 monitor=monitor,
@@ -223,8 +224,8 @@ class Softmax(Estimator):
             )
         self._epochs = taken + self.n_iter_
         self._stream = new_stream(problem.counts, y.size, plan)
-        if self.warm_start:
-            self._local = whose, trainer.state.u
+        if self.warm_start and self.history_[-1].get("multiple", 1.0) == 1.0:
+            self._local = whose, trainer.state.u  # of the weights as they are
         return self
 
     def _trainer(
@@ -307,10 +308,15 @@ class Softmax(Estimator):
             "learning rate makes diverge"
         )
 
-    def _finish(self, trainer: Trainer) -> None:
+    def _finish(self, trainer: Trainer, held_out: Any = None) -> None:
         if not _is_finite(trainer.state):
             raise self._divergence(trainer.plan)
         self._weights = trainer.weights()
+        if held_out is not None and self.link == "softmax" and self.posterior is None:
+            X, y, weight = held_out
+            c = suited_multiple(self._weights, X, y, weight, self._threads())
+            self._weights = multiplied(self._weights, c)
+            self.history_[-1]["multiple"] = c
 
     def _fit_lbfgs(self, X: Any, y: Array, weight: Array, earlier: Weights | None) -> Self:
         n_classes = self.classes_.size

@@ -97,7 +97,9 @@ class SoftmaxClassifier(ClassifierMixin, Inference):  # type: ignore[misc]
     shuffle : bool
         Visit the rows in a new random order each epoch.
     early_stopping : bool
-        Hold out rows, watch their exact log-loss, stop when it no longer falls, restore the best.
+        Hold out rows, watch their exact log-loss, stop when it no longer falls, restore the best,
+        and multiply all scores by the number that suits these rows best ("multiple" in the last
+        record of ``history_``): so that probabilities are neither too sure nor too shy.
     validation_fraction : float
         The share of the rows to hold out.
     warm_start : bool

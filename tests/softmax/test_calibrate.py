@@ -24,12 +24,12 @@ def chosen_by(S, rng):
     return (S + rng.gumbel(size=S.shape)).argmax(axis=1)
 
 
-@pytest.mark.parametrize("truth", [0.4, 0.7, 1.0, 1.6, 3.0])
-def test_it_is_the_multiple_the_labels_were_drawn_with(truth):
+@pytest.mark.parametrize("truth", [0.5, 1.0, 1.3, 1.6, 3.0])
+def test_it_is_the_multiple_the_labels_were_drawn_with_or_1(truth):
     rng = np.random.default_rng(0)
     S = rng.normal(size=(20_000, 7))
     c = suited_multiple(identity(7), S, chosen_by(truth * S, rng), np.ones(20_000))
-    assert c == pytest.approx(truth, rel=0.05)
+    assert c == pytest.approx(max(1.0, truth), rel=0.05)
 
 
 def test_it_is_the_minimum_of_the_loss(monkeypatch):
@@ -55,7 +55,7 @@ def test_it_never_makes_these_rows_lose_more(n, k, size, seed):
         return weight @ (logsumexp(c * S, axis=1) - c * S[np.arange(n), y])
 
     c = suited_multiple(identity(k), S, y, weight)
-    assert 0.25 <= c <= 4.0
+    assert 1.0 <= c <= 4.0
     assert loss(c) <= loss(1.0) * (1 + 1e-6) + 1e-9
 
 
@@ -65,7 +65,7 @@ def test_a_few_rows_leave_it_as_it_is():
     for _ in range(100):
         S = rng.normal(size=(10, 4))
         changed += suited_multiple(identity(4), S, chosen_by(S, rng), np.ones(10)) != 1.0
-    assert changed < 50  # one standard error is exceeded by a third of all
+    assert changed < 30  # one standard error is exceeded, to one side, by a sixth of all
 
 
 def test_multiplied_scores():

@@ -1,9 +1,10 @@
-"""One multiple of all scores, by the loss of rows held out (temperature scaling).
+"""One multiple of all scores, by the loss of rows held out.
 
-A fit that is stopped ranks classes well before it is as sure of them as it should be; one that
-knows its rows by heart is too sure. One number mends most of either. The loss of rows held out is
-convex in it; it is taken only as far as these rows leave no doubt, so that a few of them cannot
-make a model sure of itself.
+A fit that is stopped, or whose rate has fallen, ranks classes well before it is as sure of them as
+it should be: one number mends that. The loss of rows held out is convex in it; it is taken only as
+far as these rows leave no doubt, so that a few of them cannot make a model sure of itself. Nor is
+it ever below 1. A model too sure of rare classes would lose less with a smaller multiple, but be
+too shy of all others: the likeliest class would be right more often than it says.
 """
 
 from typing import Any
@@ -23,7 +24,7 @@ _TOLERANCE = 1e-3
 def suited_multiple(
     weights: Weights, X: Any, codes: Array, weight: Array, n_jobs: int = 1
 ) -> float:
-    """Return c for which the scores ``c s`` lose least on these rows, or 1 where none surely does.
+    """Return c ≥ 1 for which the scores ``c s`` surely lose less on these rows, and the least.
 
     Newton's method on ``E[log Σ_k e^{c z_k}]``, ``z_k = s_k - s_y``, whose slope is ``E[E_p z]``
     and whose curvature is ``E[Var_p z]``.
@@ -49,14 +50,10 @@ def suited_multiple(
     each, curvature = slopes(1.0)
     mean = float(share @ each)
     doubt = _DOUBT * float(np.sqrt(share**2 @ (each - mean) ** 2))
-    if abs(mean) <= doubt:
-        return 1.0
-    doubt = -np.sign(mean) * doubt
     c = 1.0
     for _ in range(_MOST_ROUNDS):
         change = (mean + doubt) / max(curvature, 1e-30)
-        nearer = float(np.clip(c - change, c / 2.0, c * 2.0))
-        nearer = float(np.clip(nearer, 1.0 / _FARTHEST, _FARTHEST))
+        nearer = float(np.clip(c - change, max(1.0, c / 2.0), min(_FARTHEST, c * 2.0)))
         if abs(nearer - c) < _TOLERANCE * c:
             return nearer
         c = nearer

@@ -98,8 +98,8 @@ class SoftmaxClassifier(ClassifierMixin, Inference):  # type: ignore[misc]
         Visit the rows in a new random order each epoch.
     early_stopping : bool
         Hold out rows, watch their exact log-loss, stop when it no longer falls, restore the best,
-        and multiply all scores by the number that suits these rows best ("multiple" in the last
-        record of ``history_``): so that probabilities are neither too sure nor too shy.
+        and, where these rows show that the model is less sure than it may be, multiply all scores
+        by the number that suits them best ("multiple" in the last record of ``history_``).
     validation_fraction : float
         The share of the rows to hold out.
     warm_start : bool

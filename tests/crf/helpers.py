@@ -4,8 +4,8 @@ from itertools import product
 
 import numpy as np
 
-from monro.crf.features import Encoded
-from monro.crf.train import as_weights
+from monro.crf.encoding import Encoded
+from monro.crf.weights import as_weights
 
 TEMPLATE = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nB"
 

@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV
 
 import monro
 from monro import CRFTagger, persist
-from monro.crf.train import SOLVERS
+from monro.crf.solvers import SOLVERS
 from monro.data.conll import read_conll
 from monro.errors import CheckpointError, DataError, DivergenceError, ModelFileError
 from tests.crf.helpers import TEMPLATE

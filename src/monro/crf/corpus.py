@@ -7,18 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from monro.crf.features import (
-    Counts,
-    Encoded,
-    Extractor,
-    Hashed,
-    Table,
-    Tokens,
-    columns_of,
-    encode,
-    given_features,
-)
+from monro.crf.encoding import Counts, Encoded, Hashed, Table, encode
+from monro.crf.features import Extractor
 from monro.crf.template import Template
+from monro.crf.tokens import Tokens, columns_of, given_features
 from monro.rows import Array
 
 _BLOCK = 4000  # sentences made ready together

@@ -9,7 +9,6 @@ from monro._jit import LANES, kernel, lanes_leaf, leaf
 from monro.crf.chain import (
     Allowed,
     Room,
-    Weights,
     backward,
     everything,
     forward,
@@ -17,7 +16,8 @@ from monro.crf.chain import (
     score_pairs,
     score_token,
 )
-from monro.crf.features import Encoded
+from monro.crf.encoding import Encoded
+from monro.crf.weights import Weights
 from monro.rows import Array
 
 _NEVER = -1e30  # the score of what may not be

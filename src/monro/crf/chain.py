@@ -1,4 +1,4 @@
-"""A sentence's tags as a chain: probabilities, marginals, and the best sequence.
+"""A sentence's tags as a chain: probabilities, marginals, and slopes.
 
 The score of tags y is ``Σ_t s_t(y_t) + Σ_t v_t(y_{t-1}, y_t)``. Sums over all sequences take place
 in probability space, scaled at every token: with ``E_t = exp(s_t - max s_t)`` and
@@ -84,12 +84,11 @@ def everything(n_tags: int, dtype: Any) -> Allowed:
 
 
 @leaf
-def score_token(
-    values: Array, features: Array, start: int, stop: int, W: Array, scale: float, out: Array
-) -> None:
-    """``out = scale·Σ_p values[p] W[·, features[p], ·]``."""
+def score_token(data: Encoded, t: int, W: Array, scale: float, out: Array) -> None:
+    """``out = scale·Σ_p values[p] W[·, features[p], ·]``, p the features of token t."""
+    start, stop = data.indptr[t], data.indptr[t + 1]
     for b in range(W.shape[0]):
-        lanes_dot(values, features, start, stop, W, b, out[b * LANES : (b + 1) * LANES])
+        lanes_dot(data.values, data.features, start, stop, W, b, out[b * LANES : (b + 1) * LANES])
     stretch(out, out.dtype.type(scale))
 
 
@@ -222,9 +221,7 @@ def forward(
     runs = 0
     for t in range(first, stop):
         E, alpha = room.E[t - first], room.alpha[t - first]
-        score_token(
-            data.values, data.features, data.indptr[t], data.indptr[t + 1], weights.W, scale, E
-        )
+        score_token(data, t, weights.W, scale, E)
         score += E[y[t]]
         largest = largest_of(E, n)
         exponentials(E, largest, room.lowest[0])

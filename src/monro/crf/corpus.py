@@ -94,7 +94,7 @@ def make_map(
         keyed = extractor.keys(tokens)
         if hash_bits is None:
             single.add(keyed.keys)
-        pairs.add(_coupled(keyed.pair_keys, tokens.starts))
+        pairs.add(keyed.pair_keys[_after_first(tokens.starts)])
     before = (known.single, known.pairs) if known is not None else (None, None)
     new = [
         _unknown(*counts.frequent(cutoff), table)
@@ -146,10 +146,6 @@ def _after_first(starts: Array) -> Array:
     first = np.zeros(starts[-1] + 1, bool)
     first[starts] = True
     return np.flatnonzero(~first[:-1])
-
-
-def _coupled(pair_keys: Array, starts: Array) -> Array:
-    return pair_keys[_after_first(starts)]
 
 
 def in_blocks(

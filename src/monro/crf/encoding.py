@@ -4,16 +4,26 @@ A table gives the hashes that were seen often enough their numbers; without one,
 of the hash itself (feature hashing).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from monro._jit import kernel
+from monro._jit import kernel, leaf
 from monro.crf.features import Keyed
 from monro.rows import Array
 
 _EMPTY = np.uint64(0)
 _FULL = 0.5  # share of the table's places
+
+
+@leaf
+def _place(key: Any, table: Array) -> Any:
+    """Return where a key is in the table, or the empty place where it would be."""
+    mask = np.uint64(table.size - 1)
+    at = key & mask
+    while table[at] != key and table[at] != _EMPTY:
+        at = (at + np.uint64(1)) & mask
+    return at
 
 
 @kernel
@@ -22,13 +32,10 @@ def _enter(keys: Array, table: Array, counts: Array, first: Array, begin: int, r
 
     Stops, and returns minus one minus the number of keys done, where the table has no room.
     """
-    mask = np.uint64(table.size - 1)
     new = 0
     for k in range(keys.size):
         key = keys[k] | np.uint64(keys[k] == _EMPTY)
-        at = key & mask
-        while table[at] != key and table[at] != _EMPTY:
-            at = (at + np.uint64(1)) & mask
+        at = _place(key, table)
         if table[at] == _EMPTY:
             if new == room:
                 return -1 - k
@@ -42,12 +49,9 @@ def _enter(keys: Array, table: Array, counts: Array, first: Array, begin: int, r
 @kernel
 def _number_of_keys(keys: Array, table: Array, numbers: Array, out: Array) -> None:
     """Look up the numbers of keys; -1 for a key that is not in the table."""
-    mask = np.uint64(table.size - 1)
     for k in range(keys.size):
         key = keys[k] | np.uint64(keys[k] == _EMPTY)
-        at = key & mask
-        while table[at] != key and table[at] != _EMPTY:
-            at = (at + np.uint64(1)) & mask
+        at = _place(key, table)
         out[k] = numbers[at] if table[at] == key else -1
 
 

@@ -99,7 +99,7 @@ class Solver:
     ) -> float:
         loss = 0.0
         while order.size:
-            steps, scale, scales = self._plan(order.size, state, averages)
+            steps, scale, scales = self._plan(order.size, state)
             part, order = order[: steps.scale.size], order[steps.scale.size :]
             if pool is None:
                 loss += self._share(part, steps, state, averages, self._rooms[0])
@@ -140,7 +140,7 @@ class Solver:
             scratch,
         )  # fmt: skip
 
-    def _plan(self, n: int, state: SgdState, averages: bool) -> tuple[Steps, float, float]:
+    def _plan(self, n: int, state: SgdState) -> tuple[Steps, float, float]:
         """Return the next steps, at most n, the scale after them, and the sum of scales."""
         lam = self.problem.lam
         t = state.t[0] + np.arange(n)

@@ -18,8 +18,8 @@ from benchmarks.harness import markdown
 from monro import CRFTagger
 from monro.crf.conlleval import evaluate
 from monro.crf.corpus import make_map
-from monro.crf.features import columns_of
 from monro.crf.template import parse
+from monro.crf.tokens import columns_of
 from monro.data.conll import Sentences
 from monro.studies import data
 from monro.studies.sgd_qn_runs import TEMPLATE

@@ -27,13 +27,13 @@ def peak(work):
         tracemalloc.stop()
 
 
-def sparse_rows(n, width, per_row, dtype=np.float32):
+def sparse_rows(n, width, per_row):
     rng = np.random.default_rng(0)
     columns = np.sort(rng.integers(width, size=(n, per_row), dtype=np.int32), axis=1)
     columns += np.arange(per_row, dtype=np.int32)  # distinct
     indptr = np.arange(0, n * per_row + 1, per_row, dtype=np.int32)
     shape = (n, width + per_row)
-    return sp.csr_matrix((np.ones(n * per_row, dtype), columns.ravel(), indptr), shape=shape)
+    return sp.csr_matrix((np.ones(n * per_row, np.float32), columns.ravel(), indptr), shape=shape)
 
 
 def size(X):

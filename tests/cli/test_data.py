@@ -25,7 +25,7 @@ def test_data_list_and_info():
     assert "did you mean a9a?" in failure("data", "info", "a9b")
 
 
-def test_data_fetch_checks_what_is_here(tmp_path):
+def test_data_fetch_checks_what_is_here():
     from tests.data.helpers import data_folder
 
     data_folder()

@@ -118,7 +118,7 @@ def test_nothing_is_written_over_what_is_read_or_is_no_model(folder, tmp_path):
     assert data.read_bytes() == before
 
 
-def test_a_model_saved_from_python_reads_rows_by_their_own_numbers(folder, tmp_path):
+def test_a_model_saved_from_python_reads_rows_by_their_own_numbers(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3))
     monro.LinearClassifier(random_state=0).fit(X, X[:, 1] > 0).save(tmp_path / "model")

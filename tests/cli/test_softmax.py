@@ -196,7 +196,7 @@ def test_what_is_refused(folder, tmp_path, arguments, complaint):
     assert complaint in failure("fit", folder / "three.train", tmp_path / "model", *arguments)
 
 
-def test_a_label_the_model_does_not_know(folder, model, tmp_path):
+def test_a_label_the_model_does_not_know(model, tmp_path):
     (tmp_path / "data").write_text("9 1:1\n")
     assert "row 1 has the label 9" in failure("evaluate", model, tmp_path / "data")
 

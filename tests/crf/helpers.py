@@ -1,13 +1,26 @@
-"""Small chains, and what they come to by brute force."""
+"""Sentences to learn from; small chains, and what they come to by brute force."""
 
 from itertools import product
 
 import numpy as np
 
-from monro.crf.features import Encoded
-from monro.crf.train import as_weights
+from monro.crf.encoding import Encoded
+from monro.crf.weights import as_weights
 
 TEMPLATE = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nB"
+WORDS = {"the": "D", "a": "D", "dog": "N", "cat": "N", "barks": "V", "sleeps": "V", "big": "J"}
+
+
+def corpus(n=60, seed=0, columns=1):
+    """Return sentences of seven words, and the tags, which follow from the words."""
+    rng = np.random.default_rng(seed)
+    words = np.array(list(WORDS))
+    sentences, tags = [], []
+    for _ in range(n):
+        chosen = rng.choice(words, rng.integers(1, 6)).tolist()
+        sentences.append([(word, word[-1])[:columns] for word in chosen])
+        tags.append([WORDS[word] for word in chosen])
+    return sentences, tags
 
 
 def random_chains(rng, lengths, n_tags, n_features=5, n_pairs=2, size=1.0):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monro.crf.chain import everything, n_lanes
+from monro.crf.chain import everything
 from monro.crf.decode import (
     as_penalties,
     best_sequences,
@@ -14,8 +14,9 @@ from monro.crf.decode import (
     scores_of,
     viterbi,
 )
+from monro.crf.problem import make_room, sentence_parts
 from monro.crf.sgd import Steps, sgd_sweep, total_loss
-from monro.crf.train import as_tables, as_weights, make_room, sentence_parts
+from monro.crf.weights import as_tables, as_weights, n_lanes
 from tests.crf.helpers import (
     all_sequences,
     in_precision,
@@ -35,12 +36,11 @@ cases = st.tuples(
 )
 
 
-def best_of(data, weights, n_tags, allowed=None, dtype="float64"):
-    room = make_room(data, n_tags, dtype)
+def best_of(data, weights, n_tags, allowed=None):
+    room = make_room(data, n_tags, "float64")
     y = np.zeros(data.starts[-1], np.int32)
     back = np.zeros(room.E.shape, np.int32)
-    penalties = as_penalties(allowed or everything(n_tags, dtype))
-    penalties = type(penalties)(*(part.astype(dtype) for part in penalties))
+    penalties = as_penalties(allowed or everything(n_tags, "float64"))
     viterbi(data, weights, penalties, room, back, y)
     return y
 
@@ -176,7 +176,7 @@ def test_tables_and_weights_are_the_same():
 
 
 def test_parts_of_a_corpus_are_the_corpus(monkeypatch):
-    monkeypatch.setattr("monro.crf.train._PART_TOKENS", 5)
+    monkeypatch.setattr("monro.crf.problem._PART_TOKENS", 5)
     data, y, state, pair = random_chains(np.random.default_rng(0), [3, 0, 4, 9, 1, 1, 0], 3)
     weights = as_weights(state, pair)
     found, seen = 0.0, 0

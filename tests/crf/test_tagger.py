@@ -1,43 +1,19 @@
 """CRFTagger as its users meet it."""
 
-import json
 import pickle
 import threading
-from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-import monro
-from monro import CRFTagger, persist
-from monro.crf.train import SOLVERS
+from monro import CRFTagger
+from monro.crf.solvers import SOLVERS
 from monro.data.conll import read_conll
-from monro.errors import CheckpointError, DataError, DivergenceError, ModelFileError
-from tests.crf.helpers import TEMPLATE
+from monro.errors import DivergenceError
+from tests.crf.helpers import TEMPLATE, corpus
 from tests.data.helpers import data_folder
-
-GOLDEN = Path(__file__).parent.parent / "golden/taggers"
-WORDS = {"the": "D", "a": "D", "dog": "N", "cat": "N", "barks": "V", "sleeps": "V", "big": "J"}
-
-
-def corpus(n=60, seed=0, columns=1):
-    rng = np.random.default_rng(seed)
-    words = np.array(list(WORDS))
-    sentences, tags = [], []
-    for _ in range(n):
-        chosen = rng.choice(words, rng.integers(1, 6)).tolist()
-        sentences.append([(word, word[-1])[:columns] for word in chosen])
-        tags.append([WORDS[word] for word in chosen])
-    return sentences, tags
-
-
-@pytest.fixture(scope="module")
-def fitted():
-    return CRFTagger(template=TEMPLATE, random_state=0).fit(*corpus())
 
 
 def as_dicts(sentences):
@@ -261,90 +237,6 @@ def test_cutoff():
     assert {name for name, _ in tagger.state_features_} == {"U:a"}
 
 
-# ----------------------------------------------------------------------------------------- going on
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_going_on_from_a_file(solver, tmp_path):
-    sentences, tags = corpus()
-    tagger = CRFTagger(template=TEMPLATE, solver=solver, random_state=0).fit(sentences, tags)
-    tagger.save(tmp_path / "a.monro")
-    same = monro.load(tmp_path / "a.monro")
-    assert same.predict(sentences) == tagger.predict(sentences)
-    assert same.state_features_ == tagger.state_features_
-    assert same.get_params() == tagger.get_params()
-    more = corpus(seed=5)
-    assert same.partial_fit(*more).state_features_ == tagger.partial_fit(*more).state_features_
-    assert same.n_iter_ == 11
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_new_features_and_tags_may_come(solver):
-    tagger = CRFTagger(template=TEMPLATE, solver=solver, random_state=0)
-    for _ in range(10):
-        tagger.partial_fit(*corpus())
-    for _ in range(20):
-        tagger.partial_fit([[("mouse",), ("runs",)]] * 10, [["M", "R"]] * 10)
-        tagger.partial_fit(*corpus(seed=7))
-    assert tagger.classes_.tolist() == ["D", "J", "M", "N", "R", "V"]
-    assert tagger.predict([[("mouse",), ("runs",)]]) == [["M", "R"]]
-    sentences, tags = corpus(seed=8)
-    assert tagger.score(sentences, tags) > 0.99
-
-
-def test_partial_fit_comes_to_what_fit_does():
-    sentences, tags = corpus(n=300)
-    whole = CRFTagger(template=TEMPLATE, random_state=0, max_epochs=20).fit(sentences, tags)
-    parts = CRFTagger(template=TEMPLATE, random_state=0)
-    for _ in range(20):
-        parts.partial_fit(sentences, tags)
-    assert parts.log_loss(sentences, tags) < 3.0 * whole.log_loss(sentences, tags)
-
-
-def test_warm_start():
-    sentences, tags = corpus()
-    tagger = CRFTagger(template=TEMPLATE, warm_start=True, random_state=0, max_epochs=3)
-    first = tagger.fit(sentences, tags).objective(sentences, tags)
-    assert tagger.fit(sentences, tags).objective(sentences, tags) < first
-    for name, value in (("solver", "sgd"), ("hash_bits", 8)):
-        other = clone(tagger).fit(sentences, tags).set_params(**{name: value})
-        with pytest.raises(ValueError, match=f"{name}={value!r}: the model was fitted with"):
-            other.partial_fit(sentences, tags)
-    with pytest.raises(ValueError, match="template: the model was fitted with another one"):
-        tagger.set_params(template="U:%x[0,0]\nB").fit(sentences, tags)
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_a_fit_that_was_stopped_goes_on_with_the_same_bits(solver, tmp_path):
-    sentences, tags = corpus()
-    path = tmp_path / "fit.checkpoint"
-
-    def make(epochs):
-        return CRFTagger(template=TEMPLATE, solver=solver, max_epochs=epochs, random_state=0)
-
-    make(3).fit(sentences, tags, checkpoint=path)
-    resumed = make(7).fit(sentences, tags, checkpoint=path)
-    whole = make(7).fit(sentences, tags)
-    assert resumed.state_features_ == whole.state_features_
-    assert resumed.n_iter_ == 7
-    with pytest.raises(CheckpointError, match="the data differs"):
-        make(7).fit(sentences[1:], tags[1:], checkpoint=path)
-
-
-def test_a_checkpoint_knows_pair_features_and_borders(tmp_path):
-    def fit(sentences, tags):
-        tagger = CRFTagger(template="U:%x[0,0]\nB:%x[0,1]", max_epochs=2, random_state=0)
-        tagger.fit(sentences, tags, checkpoint=tmp_path / "c")
-
-    fit([[("a", "x"), ("b", "y"), ("a", "x")]], [["A", "B", "A"]])
-    for sentences, tags in (
-        ([[("a", "x"), ("b", "x"), ("a", "x")]], [["A", "B", "A"]]),
-        ([[("a", "x")], [("b", "x"), ("a", "x")]], [["A"], ["B", "A"]]),
-    ):
-        with pytest.raises(CheckpointError, match="belongs to another fit"):
-            fit(sentences, tags)
-
-
 def test_threads():
     sentences, tags = corpus(n=200)
     tagger = CRFTagger(template=TEMPLATE, n_jobs=2, random_state=0).fit(sentences, tags)
@@ -352,75 +244,9 @@ def test_threads():
     assert threading.active_count() < 20
 
 
-# -------------------------------------------------------------------------------------------- files
-
-
-def write(path, sentences, tags):
-    path.write_text(
-        "\n\n".join(
-            "\n".join(f"{' '.join(token)} {tag}" for token, tag in zip(s, t, strict=True))
-            for s, t in zip(sentences, tags, strict=True)
-        )
-        + "\n"
-    )
-    return path
-
-
-@pytest.mark.parametrize("in_files", [False, True])
-def test_a_file_is_the_same_as_its_sentences(in_files, tmp_path, monkeypatch):
-    monkeypatch.setattr("monro.data.files.BLOCK", 200)
-    sentences, tags = corpus(columns=2)
-    path = write(tmp_path / "train.txt", sentences, tags)
-    tagger = CRFTagger(random_state=0).fit(sentences, tags)
-    options = {"folder": tmp_path} if in_files else {}
-    other = CRFTagger(random_state=0).fit_file(path, **options)
-    assert other.classes_.tolist() == tagger.classes_.tolist()
-    if not in_files:  # which are read in another order
-        assert other.state_features_ == tagger.state_features_
-    assert other.predict(sentences) == tags
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["train.txt"]
-
-
-def test_odd_files(tmp_path):
-    path = tmp_path / "odd.txt"
-    path.write_text("a X\nb\n")
-    with pytest.raises(DataError, match="line 2: the line has 1 columns, those before it 2"):
-        CRFTagger().fit_file(path)
-    path.write_text("\n\n")
-    with pytest.raises(DataError, match="the file has no sentences"):
-        CRFTagger().fit_file(path)
-    path.write_text("a X\n")
-    with pytest.raises(DataError, match="asks for column 1, the tokens have columns 0 to 0"):
-        CRFTagger(template="U:%x[0,1]\nB").fit_file(path)
-    with pytest.raises(DataError, match="standard input cannot be read twice"):
-        CRFTagger().fit_file("-")
-    with pytest.raises(ValueError, match="there is no such folder"):
-        CRFTagger().fit_file(path, folder=tmp_path / "none")
-
-
-@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.monro")), ids=lambda path: path.stem)
-def test_files_of_every_version_are_read(path):
-    """Made by tests/golden/make.py, with the version in their name; never made anew."""
-    expected = json.loads(path.with_suffix(".json").read_text())
-    tagger = monro.load(path)
-    sentences = expected["sentences"]
-    assert tagger.predict(sentences) == expected["tags"]
-    assert tagger.get_params() == expected["parameters"]
-    for row, p in zip(tagger.predict_marginals(sentences), expected["marginals"], strict=True):
-        assert [pytest.approx(entry) for entry in p] == row
-    tagger.partial_fit(sentences, expected["tags"])
-
-
-def test_there_are_golden_files_of_this_version():
-    assert list(GOLDEN.glob(f"v{persist.VERSION}-*.monro"))
-
-
-def test_a_damaged_model_is_refused(fitted, tmp_path):
-    path = tmp_path / "a.monro"
-    fitted.save(path)
-    path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(ModelFileError, match="cut short"):
-        monro.load(path)
+def test_one_tag_and_one_token():
+    tagger = CRFTagger(random_state=0).fit([["a"]], [["X"]])
+    assert tagger.predict([["b", "a"]]) == [["X", "X"]]
 
 
 # ------------------------------------------------------------------------------------- scikit-learn
@@ -445,87 +271,6 @@ def test_tol_stops():
     tagger = CRFTagger(template=TEMPLATE, tol=0.5, max_epochs=50, random_state=0).fit(*corpus())
     assert tagger.n_iter_ < 20
     assert "objective" in tagger.history_[0]
-
-
-# ------------------------------------------------------------------------------------------- errors
-
-
-@pytest.mark.parametrize(
-    ("parameters", "what"),
-    [
-        ({"solver": "lbfgs"}, "solver='lbfgs': choose one of 'asgd'"),
-        ({"c": 0}, "c=0: it must be > 0"),
-        ({"cutoff": 0}, "cutoff=0: give a whole number"),
-        ({"learning_rate": "fast"}, "learning_rate='fast'"),
-        ({"constraints": "BILOU"}, "constraints='BILOU': choose one of 'BIO', 'BIOES'"),
-        ({"hash_bits": 2}, "hash_bits=2"),
-        ({"max_epochs": 0}, "max_epochs=0"),
-        ({"n_jobs": 0}, "n_jobs=0"),
-        ({"template": "U:%q[0,0]\n"}, "unknown macro"),
-        ({"template": 5}, "template=5: give a template, or the name of a file"),
-        ({"template": "t" * 300}, "the template cannot be read"),
-        ({"cutoff": 10**6}, "no feature occurs that often"),
-    ],
-)
-def test_odd_parameters(parameters, what):
-    with pytest.raises(ValueError, match=what):
-        CRFTagger(**parameters).fit(*corpus())
-
-
-@pytest.mark.parametrize(
-    ("sentences", "tags", "what"),
-    [
-        ([["a"]], [], "there are 1 sentences and 0 lists of tags"),
-        ([["a", "b"]], [["X"]], "sentence 0: it has 2 tokens and 1 tags"),
-        ([], [], "there is no token to learn from"),
-        ([[]], [[]], "there is no token to learn from"),
-        ([["a"]], [[1]], "sentence 0: a tag is a text, here is 1"),
-        ([[], ["a"]], [[], [["X"]]], r"sentence 1: a tag is a text, here is \['X'\]"),
-        (["a b"], ["X Y"], "sentence 0: a sentence is a list of tokens, here is 'a b'"),
-        ([["a"], "b"], [["X"], ["X"]], "sentence 1: a sentence is a list of tokens"),
-        ([1], [["X"]], "sentence 0: a sentence is a list of tokens, here is 1"),
-        ([["a", "b"]], ["XY"], "sentence 0: its tags are 'XY'; give a list of them"),
-        ([[], ["a"], [5]], [[], ["X"], ["X"]], "sentence 2, token 0: 5 is no tuple of columns"),
-        ("a", ["X"], "sentences: give a list with an entry for each sentence"),
-        ([[["f"]], [("a",)]], [["X"], ["X"]], "sentence 1, token 0"),
-    ],
-)
-def test_odd_sentences(sentences, tags, what):
-    with pytest.raises(ValueError, match=what):
-        CRFTagger().fit(sentences, tags)
-
-
-def test_odd_sentences_to_predict(fitted):
-    with pytest.raises(ValueError, match="the tokens are lists or dicts of features"):
-        fitted.predict([[["a"]]])
-    with pytest.raises(ValueError, match="2 columns where 1 are expected"):
-        fitted.predict([[("a", "b")]])
-    with pytest.raises(ValueError, match="the tag 'Q' is none of the model's"):
-        fitted.log_loss([["a"]], [["Q"]])
-    with pytest.raises(ValueError, match="sentence 1: a sentence is a list of tokens"):
-        fitted.predict([["a"], None])
-    with pytest.raises(ValueError, match="there are none to judge by"):
-        fitted.log_loss([], [])
-    assert fitted.predict([]) == []
-    assert fitted.predict([[]]) == [[]]
-    assert fitted.predict_marginals([[], ["the"]])[0] == []
-    assert fitted.predict_n_best([[]], 2) == [[([], 0.0)]]
-    assert fitted.score([["the"]], [["Q"]]) == 0.0  # a tag the model does not know
-
-
-def test_a_template_has_no_place_where_tokens_bring_features():
-    with pytest.raises(ValueError, match="the tokens bring their features, so there is none"):
-        CRFTagger(template=TEMPLATE).fit([[["a"]]], [["X"]])
-
-
-def test_divergence_is_told():
-    with pytest.raises(DivergenceError, match="use a smaller learning_rate or 'auto'"):
-        CRFTagger(learning_rate=1e9, c=1e9, random_state=0).fit(*corpus())
-
-
-def test_one_tag_and_one_token():
-    tagger = CRFTagger(random_state=0).fit([["a"]], [["X"]])
-    assert tagger.predict([["b", "a"]]) == [["X", "X"]]
 
 
 # --------------------------------------------------------------------------------------- large ones
@@ -556,107 +301,3 @@ def test_conll_2000():
     sentences, tags = train.tokens[:2000], train.tags[:2000]
     tagger = CRFTagger(random_state=0, max_epochs=5, constraints="BIO").fit(sentences, tags)
     assert tagger.score(train.tokens[2000:3000], train.tags[2000:3000]) > 0.9
-
-
-# ------------------------------------------------------------------------------ larger than memory
-
-
-def weights_of(tagger):
-    return [*tagger.state_features_.items(), *tagger.transition_features_.items()]
-
-
-def in_chunks(sentences, tags, size=17):
-    return ((sentences[k : k + size], tags[k : k + size]) for k in range(0, len(tags), size))
-
-
-def as_table(sentences, tags):
-    columns = {
-        f"column{c}": [[token[c] for token in sentence] for sentence in sentences]
-        for c in range(len(sentences[0][0]))
-    }
-    return pa.table(columns | {"tags": tags})
-
-
-@pytest.mark.parametrize("known", [False, True])
-def test_chunks_arrow_and_parquet_give_the_bits_of_lists(tmp_path, monkeypatch, known):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    sentences, tags = corpus(columns=2)
-    table = as_table(sentences, tags)
-    folder = tmp_path / "parquet"
-    folder.mkdir()
-    pq.write_table(table.slice(0, 40), folder / "a.parquet")
-    pq.write_table(table.slice(40), folder / "b.parquet")
-
-    def fitted(*arguments):
-        tagger = CRFTagger(random_state=0, max_epochs=4, warm_start=known)
-        if known:  # with other tags and features
-            tagger.fit([[("it", "t"), ("rains", "s")]], [["P", "V"]])
-        return weights_of(tagger.fit(*arguments))
-
-    expected = fitted(sentences, tags)
-    assert fitted(in_chunks(sentences, tags)) == expected
-    assert fitted(iter([([], []), (sentences, tags), ([[]], [[]])])) == expected
-    for source in (table, table.to_reader(max_chunksize=9), folder, folder / "a.parquet"):
-        found = fitted(source) if source != folder else fitted(str(folder), "tags")
-        assert (found == expected) == (source != folder / "a.parquet")
-    assert [path.name for path in tmp_path.iterdir()] == ["parquet"]
-
-
-def test_chunks_of_features():
-    sentences, tags = corpus()
-    lists = [[list(token) for token in sentence] for sentence in sentences]
-    chunked = CRFTagger(random_state=0, max_epochs=3).fit(in_chunks(lists, tags))
-    assert weights_of(chunked) == weights_of(
-        CRFTagger(random_state=0, max_epochs=3).fit(lists, tags)
-    )
-
-
-def test_chunks_go_on_from_a_checkpoint(tmp_path):
-    sentences, tags = corpus()
-    path = tmp_path / "checkpoint"
-
-    def fitted(epochs, checkpoint=None):
-        tagger = CRFTagger(random_state=0, max_epochs=epochs)
-        return weights_of(tagger.fit(in_chunks(sentences, tags), checkpoint=checkpoint))
-
-    fitted(2, path)
-    assert fitted(5, path) == fitted(5)
-    with pytest.raises(CheckpointError, match="the data differs"):
-        CRFTagger(random_state=0).fit(in_chunks(sentences[1:], tags[1:]), checkpoint=path)
-
-
-@pytest.mark.parametrize(
-    ("chunks", "what"),
-    [
-        ([], "there is no token to learn from"),
-        ([([[]], [[]])], "there is no token to learn from"),
-        ([[1]], r"chunk 0: a chunk is a pair \(sentences, tags\), here is list"),
-        (
-            [([["a"]], [["X"]]), ([["a"]], [["X", "Y"]])],
-            "chunk 1: sentence 0: it has 1 tokens and 2",
-        ),
-        ([([["a"]], [["X"]]), ([[("a", "b")]], [["X"]])], "chunk 1: its tokens have 2 columns"),
-        ([([["a"]], [["X"]]), ([[["a"]]], [["X"]])], "chunk 1: its tokens have features, those"),
-        ([([["a"]], [[3]])], "chunk 0: sentence 0: a tag is a text"),
-    ],
-)
-def test_odd_chunks(chunks, what):
-    with pytest.raises(ValueError, match=what):
-        CRFTagger().fit(iter(chunks))
-
-
-def test_odd_tables(tmp_path):
-    def failure(table, tags=None, **options):
-        with pytest.raises(ValueError, match=r".") as caught:
-            CRFTagger().fit(table, tags, **options)
-        assert "\n" not in str(caught.value)
-        return str(caught.value)
-
-    table = pa.table({"word": [["a"], ["b", "c"]], "tags": [["X"], ["X"]]})
-    assert "row 2, column 'word': there are 2 texts for 1 tags" in failure(table)
-    assert "there is no column 'pos'; choose tags= from 'word', 'tags'" in failure(table, "pos")
-    assert "no column besides the tags" in failure(table.select(["tags"]))
-    table = pa.table({"word": [["a"], None], "tags": [["X"], ["X"]]})
-    assert "row 2, column 'word': None is no list of texts" in failure(table)
-    assert "there is no such file" in failure(tmp_path / "none.parquet")
-    assert "with a list of sentences" in failure(table, sample_weight=[1.0])

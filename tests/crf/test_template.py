@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monro.crf.corpus import encode_all, in_blocks, make_map
-from monro.crf.features import Counts, Extractor, Hashed, Table, columns_of, given_features
+from monro.crf.encoding import Counts, Hashed, Table
+from monro.crf.features import Extractor
 from monro.crf.template import default_template, parse, read_template
+from monro.crf.tokens import columns_of, given_features
 from monro.data.conll import read_conll
 from monro.errors import DataError
 from tests.data.helpers import data_folder

@@ -6,19 +6,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from monro.crf import train
+from monro.crf import solvers
 from monro.crf.chain import most_runs
-from monro.crf.features import Encoded
-from monro.crf.train import (
-    Problem,
-    Solver,
-    Trainer,
-    as_tables,
-    choose_rate,
-    objective,
-    resize,
-    solution_of,
-)
+from monro.crf.encoding import Encoded
+from monro.crf.problem import Problem, objective
+from monro.crf.solvers import Solver, choose_rate, resize, solution_of
+from monro.crf.train import Trainer
+from monro.crf.weights import as_tables
 from tests.crf.helpers import loss, numeric_gradient, random_chains
 
 TAGS = 3
@@ -64,7 +58,7 @@ def flat(weights):
 @pytest.mark.parametrize("smallest", [1e-3, 0.9])  # 0.9: multiplied out every few steps
 @pytest.mark.parametrize("name", ["sgd", "asgd"])
 def test_descent_is_that_of_dense_weights(name, smallest, monkeypatch):
-    monkeypatch.setattr(train, "_SMALLEST_SCALE", smallest)
+    monkeypatch.setattr(solvers, "_SMALLEST_SCALE", smallest)
     problem = make_problem()
     solver = Solver(problem, name, 0.3)
     state = solver.start()
@@ -87,7 +81,7 @@ def test_descent_is_that_of_dense_weights(name, smallest, monkeypatch):
 
 
 def test_corrected_sgdqn_is_that_of_dense_weights(monkeypatch):
-    monkeypatch.setattr(train, "_SKIP", 2)
+    monkeypatch.setattr(solvers, "_SKIP", 2)
     problem = make_problem(lengths=(2, 3, 1, 2, 3, 2, 2, 3), lam=0.05)
     solver = Solver(problem, "sgdqn", 0.4)
     state = solver.start()
@@ -131,7 +125,7 @@ def _occurs(problem, s):
 
 
 def test_flawed_sgdqn_is_that_of_dense_weights(monkeypatch):
-    monkeypatch.setattr(train, "_SKIP", 2)
+    monkeypatch.setattr(solvers, "_SKIP", 2)
     lam, eta0, skip = 0.05, 0.4, 2
     problem = make_problem(lengths=(2, 3, 1, 2, 3, 2), lam=lam)
     solver = Solver(problem, "sgdqn-flawed", eta0)
@@ -161,7 +155,7 @@ def test_flawed_sgdqn_is_that_of_dense_weights(monkeypatch):
     np.testing.assert_allclose(flat(state.gains), B, atol=3e-2, rtol=3e-2)
 
 
-@pytest.mark.parametrize("name", train.SOLVERS)
+@pytest.mark.parametrize("name", solvers.SOLVERS)
 def test_all_solvers_come_to_the_same_optimum(name):
     problem = make_problem(seed=2, lengths=(2, 3, 3, 2, 3, 1, 2, 3) * 4, lam=0.05)
     solver = Solver(problem, name, 0.3)
@@ -219,7 +213,7 @@ def test_features_of_large_values_get_a_small_rate():
     assert rates[1] < 1e-4 * rates[0]
 
 
-@pytest.mark.parametrize("name", train.SOLVERS)
+@pytest.mark.parametrize("name", solvers.SOLVERS)
 def test_more_features_and_tags_leave_the_old_weights(name):
     problem = make_problem()
     solver = Solver(problem, name, 0.3)

@@ -207,7 +207,7 @@ extremes = given(
 )
 
 
-def extreme_case(rng, size, old, spread, damping, drawing, dtype="float64"):
+def extreme_case(rng, size, old, spread, drawing, dtype="float64"):
     """Return a model, a row, its class and draws; scores are of the order of `spread`."""
     K, d = 40, 3
     x = rng.standard_normal(d)
@@ -238,7 +238,7 @@ def test_an_implicit_step_is_exact_for_any_rate_and_any_row(
 ):
     rng = np.random.default_rng(seed)
     eta = 10.0**log_eta
-    model, x, y, drawn = extreme_case(rng, size, old, spread, damping, drawing)
+    model, x, y, drawn = extreme_case(rng, size, old, spread, drawing)
     ridge = ridge * rng.random(model.b.size)
     if formulation == "separable":
         model.u[0] += rng.choice([0.0, 1.0]) * (model.W[y] @ x + model.b[y])
@@ -317,7 +317,7 @@ def test_an_implicit_step_stays_in_the_order_of_z_minus_u(
 ):
     rng = np.random.default_rng(seed)
     eta = 10.0**log_eta
-    model, x, y, drawn = extreme_case(rng, size, old, spread, damping, drawing, dtype)
+    model, x, y, drawn = extreme_case(rng, size, old, spread, drawing, dtype)
     ridge = ridge * rng.random(model.b.size)
     rule = implicit_rule(formulation, r, dtype)
     new, loss = take(
@@ -354,7 +354,7 @@ def test_in_float32_an_implicit_step_is_as_exact_as_its_scores(
     rng = np.random.default_rng(seed)
     eta = float(np.float32(10.0 ** (log_eta / 2)))  # rates to 1000
     spread = min(spread, 30.0)
-    model, x, y, drawn = extreme_case(rng, size, old, spread, damping, drawing, "float32")
+    model, x, y, drawn = extreme_case(rng, size, old, spread, drawing, "float32")
     rule = implicit_rule(formulation, 1.0, "float32")
     new, _ = take(rule, model, x[None], [y], drawn, eta=eta, damping=damping, dtype="float32")
     _, _, problem = reduced_problem(model, x, y, drawn, eta, np.zeros(40), damping)
@@ -391,7 +391,7 @@ def test_the_tolerance_of_float32_loses_no_more_than_its_square(formulation, eta
 @BOTH
 def test_a_row_without_weight_moves_nothing(formulation, dtype):
     rng = np.random.default_rng(0)
-    model, x, y, drawn = extreme_case(rng, 1.0, 2.0, 3.0, 1.0, "b", dtype)
+    model, x, y, drawn = extreme_case(rng, 1.0, 2.0, 3.0, "b", dtype)
     rule = implicit_rule(formulation, 1.0, dtype)
     new, loss = take(
         rule, model, x[None], [y], drawn, eta=1.0, damping=1.0, weight=[0.0], dtype=dtype
@@ -509,7 +509,7 @@ def naive_sweep(
     return Model(W, b, u), total
 
 
-def random_draws(rng, kind, y, K, m, rows):
+def random_draws(rng, kind, K, m, rows):
     if kind is Blocks:
         chosen = [rng.choice(-(-K // 16), m, replace=False) for _ in range(rows)]
     else:
@@ -542,7 +542,7 @@ def test_a_sweep_is_what_numpy_makes_of_the_formulas(
     X = rng.standard_normal((rows, d)) * (rng.random((rows, d)) < 0.7)
     y = rng.integers(K, size=rows)
     model = random_model(rng, K, d, rows, 0.5)
-    drawn = random_draws(rng, kind, y, K, 2 if kind is Blocks else 5, rows)
+    drawn = random_draws(rng, kind, K, 2 if kind is Blocks else 5, rows)
     if name == "exact":
         drawn = draws(Blocks, [[0, 1, 2]] * rows, 1.0)
     options = {
@@ -607,7 +607,7 @@ def test_the_norms_of_a_ball_are_kept_step_by_step(kind):
     y = rng.integers(K, size=rows)
     model = random_model(rng, K, d, rows)
     model.W[:] *= radius / np.maximum(radius, np.linalg.norm(model.W, axis=1))[:, None]
-    drawn = random_draws(rng, kind, y, K, 2 if kind is Blocks else 5, rows)
+    drawn = random_draws(rng, kind, K, 2 if kind is Blocks else 5, rows)
     options = {"eta": 0.3, "ridge": 0.001, "damping": 0.1}
     kept = np.zeros(48)
     kept[:K] = (model.W**2).sum(axis=1)
@@ -633,7 +633,7 @@ def test_a_lazy_scale_that_underflows_is_multiplied_out(kind, strength):
     X = rng.standard_normal((rows, d))
     y = rng.integers(K, size=rows)
     model = random_model(rng, K, d, rows)
-    drawn = random_draws(rng, kind, y, K, 2 if kind is Blocks else 20, rows)
+    drawn = random_draws(rng, kind, K, 2 if kind is Blocks else 20, rows)
     options = {"eta": 0.5, "ridge": strength * (0.5 + rng.random(K)), "damping": 0.1}
     actual, _ = take(UMax(DELTA, LARGEST), model, X, y, drawn, **options)
     expected, _ = naive_sweep(umax, model, X, y, drawn, **options)
@@ -649,7 +649,7 @@ def test_implicit_steps_with_a_strong_ridge_follow_the_dense_recursion(kind):
     y = rng.integers(K, size=rows)
     model = random_model(rng, K, d, rows)
     ridge = 4 * rng.random(K)
-    drawn = random_draws(rng, kind, y, K, 1 if kind is Blocks else 5, rows)
+    drawn = random_draws(rng, kind, K, 1 if kind is Blocks else 5, rows)
     actual, _ = take(Implicit(1e-6), model, X, y, drawn, eta=eta, ridge=ridge, damping=0.1)
     expected = model
     for i in range(rows):

@@ -150,6 +150,7 @@ def fit(
     given: dict[str, Any] = {"loss": loss, "solver": solver, "template": template}
     parameters = {name: value for name, value in given.items() if value is not None}
     parameters |= {"n_jobs": jobs, "random_state": seed}
+    options: dict[str, Any] = {"checkpoint": checkpoint, "as_json": json, "quiet": quiet}
     if task is Task.tag:
         if engine is Engine.ray:
             raise ValueError("--engine ray is for --task binary and softmax")
@@ -161,11 +162,16 @@ def fit(
             )
         from monro.cli.tagging import fit as run_tag
 
-        options: dict[str, Any] = {"checkpoint": checkpoint, "as_json": json, "quiet": quiet}
         run_tag(data, model, parameters, set_ or [], **options)
         return
     if template is not None:
         raise ValueError("--template: it is for --task tag")
+    options |= {
+        "n_features": features,
+        "first_feature": first_feature,
+        "target": target,
+        "first_label": first_label,
+    }
     if engine is Engine.ray:
         if task is Task.regression or soft_labels or classes is not None or jobs != 1:
             raise ValueError(
@@ -175,40 +181,12 @@ def fit(
         from monro.cli.cluster import fit as run_ray
 
         parameters.pop("n_jobs")
-        run_ray(
-            data,
-            model,
-            task.value,
-            parameters,
-            set_ or [],
-            address=address,
-            checkpoint=checkpoint,
-            n_features=features,
-            first_feature=first_feature,
-            target=target,
-            first_label=first_label,
-            as_json=json,
-            quiet=quiet,
-        )
+        run_ray(data, model, task.value, parameters, set_ or [], address=address, **options)
         return
     from monro.cli.models import fit as run
 
-    run(
-        data,
-        model,
-        task.value,
-        parameters,
-        set_ or [],
-        checkpoint=checkpoint,
-        n_features=features,
-        first_feature=first_feature,
-        target=target,
-        first_label=first_label,
-        soft_labels=soft_labels,
-        n_classes=classes,
-        as_json=json,
-        quiet=quiet,
-    )
+    options |= {"soft_labels": soft_labels, "n_classes": classes}
+    run(data, model, task.value, parameters, set_ or [], **options)
 
 
 @app.command()

@@ -1,11 +1,10 @@
 """monro fit --engine ray."""
 
-import shutil
 import time
 from pathlib import Path
 from typing import Any
 
-from monro.cli.common import check_model, check_output, parse_settings, print_result, run_fit, say
+from monro.cli.common import check_model, make_estimator, print_result, run_fit, save_model, say
 from monro.cli.models import check_labels, read_data
 from monro.data.files import is_stdin
 from monro.data.registry import resolve, target_of
@@ -39,11 +38,8 @@ def fit(
     The nodes read Parquet themselves, other files this process reads for them.
     """
     console = patient_console(stderr=True, quiet=quiet)
-    kind = _ESTIMATORS[task]
-    parameters |= parse_settings(settings, sorted(kind().get_params()))
-    estimator = kind(**parameters | {"verbose": parameters.get("verbose", 0 if quiet else 1)})
-    check_output(model, data_name, *([checkpoint] if checkpoint else []))
-    check_model(model)
+    estimator = make_estimator(_ESTIMATORS[task], parameters, settings, quiet)
+    check_model(model, data_name, checkpoint)
     begin = time.perf_counter()
     nodes = connect(address)
     target = target or target_of(data_name)
@@ -73,9 +69,7 @@ def fit(
     local = estimator.to_local()
     if layout is not None:
         local._layout = layout._asdict()
-    local.save(model)
-    if checkpoint is not None:  # its work is done, and the model is safe
-        shutil.rmtree(checkpoint) if checkpoint.is_dir() else checkpoint.unlink(missing_ok=True)
+    save_model(local, model, checkpoint)
     seconds = time.perf_counter() - begin
     result = {
         "model": str(model),
@@ -86,7 +80,7 @@ def fit(
         "seconds": seconds,
         "mean_loss": local.history_[-1]["loss"],
     }
-    print_result(f"{type(local).__name__}", result, as_json)
+    print_result(type(local).__name__, result, as_json)
 
 
 def _is_parquet(path: Path) -> bool:

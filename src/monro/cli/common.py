@@ -3,6 +3,7 @@
 import difflib
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -115,6 +116,12 @@ def output(out: Path | None) -> Iterator[IO[str]]:
 # ---------------------------------------------------------------------------------------- fitting
 
 
+def make_estimator(kind: Any, parameters: dict[str, Any], settings: list[str], quiet: bool) -> Any:
+    """Return an estimator with these parameters and those of --set; it tells how far it is."""
+    parameters = parameters | parse_settings(settings, sorted(kind().get_params()))
+    return kind(**{"verbose": 0 if quiet else 1} | parameters)
+
+
 def check_output(out: Path, *inputs: str | Path) -> None:
     """Raise if what is to be written would destroy what is to be read."""
     for name in inputs:
@@ -126,8 +133,9 @@ def check_output(out: Path, *inputs: str | Path) -> None:
         raise ValueError(f"{out}: there is no folder {out.parent}; make it first")
 
 
-def check_model(model: Path) -> None:
-    """Raise if a model is to be written over a file that is none."""
+def check_model(model: Path, data_name: str, checkpoint: Path | None) -> None:
+    """Raise if a model is to be written over what is to be read, or over a file that is none."""
+    check_output(model, data_name, *([checkpoint] if checkpoint else []))
     if model.is_file() and model.stat().st_size and kind_of(model) != "model":
         raise ValueError(
             f"{model}: this file exists, and is no model; give another name, or remove it"
@@ -147,3 +155,10 @@ def run_fit(
         epochs = len(getattr(estimator, "history_", []))
         say(patient_console(stderr=True), f"monro: interrupted after {epochs} epochs{after}")
         raise
+
+
+def save_model(estimator: Any, model: Path, checkpoint: Path | None) -> None:
+    """Save; then the model is safe, and the checkpoint's work is done."""
+    estimator.save(model)
+    if checkpoint is not None:  # of a cluster it is a folder
+        shutil.rmtree(checkpoint) if checkpoint.is_dir() else checkpoint.unlink(missing_ok=True)

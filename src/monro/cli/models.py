@@ -16,10 +16,11 @@ from monro.cli.common import (
     COMPILING,
     check_model,
     check_output,
+    make_estimator,
     output,
-    parse_settings,
     print_result,
     run_fit,
+    save_model,
     say,
     text_of,
 )
@@ -148,12 +149,9 @@ def fit(
     if n_classes is not None:
         parameters["classes"] = np.arange(n_classes)
     console = patient_console(stderr=True, quiet=quiet)
-    kind = _ESTIMATORS[task]
-    parameters |= parse_settings(settings, sorted(kind().get_params()))
-    estimator = kind(**parameters | {"verbose": parameters.get("verbose", 0 if quiet else 1)})
+    estimator = make_estimator(_ESTIMATORS[task], parameters, settings, quiet)
     _check_parameters(estimator)
-    check_output(model, data_name, *([checkpoint] if checkpoint else []))
-    check_model(model)
+    check_model(model, data_name, checkpoint)
 
     begin = time.perf_counter()
     target = target or target_of(data_name)
@@ -189,9 +187,7 @@ def fit(
         raise
     seconds = time.perf_counter() - begin
     estimator._layout = data.layout._asdict()
-    estimator.save(model)
-    if checkpoint is not None:  # its work is done, and the model is safe
-        checkpoint.unlink(missing_ok=True)
+    save_model(estimator, model, checkpoint)
     last = estimator.history_[-1]
     result = {
         "model": str(model),
@@ -206,7 +202,7 @@ def fit(
         **({"mean_loss": last["loss"]} if task != "softmax" else {}),
         **{name: last[name] for name in _MEASURED if name in last},
     }
-    print_result(f"{type(estimator).__name__}", result, as_json)
+    print_result(type(estimator).__name__, result, as_json)
 
 
 # ---------------------------------------------------------------------------------------- predict

@@ -32,9 +32,7 @@ def reproduce(name: str, sets: Sequence[str], out: Path, *, quick: bool, quiet: 
         raise ValueError(f"{out}: this is a file; give the name of a folder")
     chosen = [studies.get(each) for each in names]
     known = dict.fromkeys(one for study in chosen for one in study.sets)
-    for one in sets:
-        if one not in known:
-            raise ValueError(f"--dataset {one}: {name} has {', '.join(known)}")
+    runner.check_sets(sets, known, name)
     console = patient_console()
     for study in chosen:
         own = [one for one in sets if one in study.sets]

@@ -10,11 +10,11 @@ import numpy as np
 
 from monro.cli.common import (
     check_model,
-    check_output,
+    make_estimator,
     output,
-    parse_settings,
     print_result,
     run_fit,
+    save_model,
     say,
 )
 from monro.crf.conlleval import evaluate as count_chunks
@@ -37,19 +37,15 @@ def fit(
 ) -> None:
     """Fit to a file of columns and save; say what was done."""
     console = patient_console(stderr=True, quiet=quiet)
-    parameters |= parse_settings(settings, sorted(CRFTagger().get_params()))
-    tagger = CRFTagger(**parameters | {"verbose": parameters.get("verbose", 0 if quiet else 1)})
+    tagger: CRFTagger = make_estimator(CRFTagger, parameters, settings, quiet)
     tagger._check_parameters()
-    check_output(model, data_name, *([checkpoint] if checkpoint else []))
-    check_model(model)
+    check_model(model, data_name, checkpoint)
     path = resolve(data_name)
     say(console, f"{data_name}: columns, the last one the tag")
     begin = time.perf_counter()
     run_fit(console, tagger, checkpoint, lambda: tagger.fit_file(path, checkpoint=checkpoint))
     seconds = time.perf_counter() - begin
-    tagger.save(model)
-    if checkpoint is not None:  # its work is done, and the model is safe
-        checkpoint.unlink(missing_ok=True)
+    save_model(tagger, model, checkpoint)
     last = tagger.history_[-1]
     result = {
         "model": str(model),

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from monro.crf.solvers import SOLVERS as SOLVERS_OF_TAGS
 from monro.crf.tagger import CRFTagger
-from monro.crf.train import SOLVERS as SOLVERS_OF_TAGS
 from monro.data.scan import scan_block
 from monro.linear.classifier import LinearClassifier
 from monro.linear.columns import columns_of

@@ -1,4 +1,4 @@
-"""A sentence's tags as a chain: probabilities, marginals, and the best sequence.
+"""A sentence's tags as a chain: probabilities, marginals, and slopes.
 
 The score of tags y is ``Σ_t s_t(y_t) + Σ_t v_t(y_{t-1}, y_t)``. Sums over all sequences take place
 in probability space, scaled at every token: with ``E_t = exp(s_t - max s_t)`` and
@@ -8,10 +8,6 @@ in probability space, scaled at every token: with ``E_t = exp(s_t - max s_t)`` a
 
 where c_t makes α_t sum to 1. Then ``α_t ∘ β_t`` are the marginals of tag t, those of a pair are
 ``α_{t-1}(i) M(i, j) q_t(j)``, and ``log Z = Σ_t (log c_t + max s_t + max v)``.
-
-Weights lie in blocks of sixteen tags, as those of the softmax do (`monro._jit.lanes_dot`): state
-weights are ``W[block, feature, lane]``, pair weights
-``V[tag before · blocks + block, feature, lane]``.
 """
 
 from typing import Any, NamedTuple
@@ -20,18 +16,12 @@ import numpy as np
 
 from monro._jit import LANES, kernel, lanes_dot, lanes_leaf, lanes_subtract, leaf
 from monro._math import fast_exp, fast_log
-from monro.crf.features import Encoded
+from monro.crf.encoding import Encoded
+from monro.crf.weights import Weights, n_lanes
 from monro.rows import Array
 
 # Exponents below these count as these: so α is never 0, and β never overflows.
 _LOWEST = {np.dtype(np.float32): -40.0, np.dtype(np.float64): -300.0}
-
-
-class Weights(NamedTuple):
-    """Weights of features and of pair features."""
-
-    W: Array  # (blocks, features, 16)
-    V: Array  # (tags·blocks, pair features, 16)
 
 
 class Allowed(NamedTuple):
@@ -64,20 +54,6 @@ class Room(NamedTuple):
     lowest: Array  # (1,)
 
 
-def n_lanes(n_tags: int) -> int:
-    """Return how many lanes that many tags take."""
-    return -(-n_tags // LANES) * LANES
-
-
-def new_weights(n_features: int, n_pairs: int, n_tags: int, dtype: Any) -> Weights:
-    """Return zero weights."""
-    blocks = n_lanes(n_tags) // LANES
-    return Weights(
-        np.zeros((blocks, n_features, LANES), dtype),
-        np.zeros((n_tags * blocks, n_pairs, LANES), dtype),
-    )
-
-
 def new_room(longest: int, runs: int, n_tags: int, dtype: Any) -> Room:
     """Return room for sentences of up to that many tokens and runs."""
     lanes = n_lanes(n_tags)
@@ -108,12 +84,11 @@ def everything(n_tags: int, dtype: Any) -> Allowed:
 
 
 @leaf
-def score_token(
-    values: Array, features: Array, start: int, stop: int, W: Array, scale: float, out: Array
-) -> None:
-    """``out = scale·Σ_p values[p] W[·, features[p], ·]``."""
+def score_token(data: Encoded, t: int, W: Array, scale: float, out: Array) -> None:
+    """``out = scale·Σ_p values[p] W[·, features[p], ·]``, p the features of token t."""
+    start, stop = data.indptr[t], data.indptr[t + 1]
     for b in range(W.shape[0]):
-        lanes_dot(values, features, start, stop, W, b, out[b * LANES : (b + 1) * LANES])
+        lanes_dot(data.values, data.features, start, stop, W, b, out[b * LANES : (b + 1) * LANES])
     stretch(out, out.dtype.type(scale))
 
 
@@ -169,6 +144,12 @@ def same_pairs(data: Encoded, t: int, other: int) -> bool:
     for k in range(n):
         same &= data.pairs[start + k] == data.pairs[begin + k]
     return same
+
+
+@leaf
+def ends_run(data: Encoded, t: int, stop: int) -> bool:
+    """Tell whether token t is the last of its run, in a sentence that ends before `stop`."""
+    return t == stop - 1 or not same_pairs(data, t, t + 1)
 
 
 @kernel
@@ -240,9 +221,7 @@ def forward(
     runs = 0
     for t in range(first, stop):
         E, alpha = room.E[t - first], room.alpha[t - first]
-        score_token(
-            data.values, data.features, data.indptr[t], data.indptr[t + 1], weights.W, scale, E
-        )
+        score_token(data, t, weights.W, scale, E)
         score += E[y[t]]
         largest = largest_of(E, n)
         exponentials(E, largest, room.lowest[0])
@@ -317,13 +296,12 @@ def gradient(
     """
     log_z, score, runs = forward(data, s, y, weights, scale, allowed, room)
     backward(data, s, weights, scale, allowed, runs, room)
-    first = data.starts[s]
-    run = 0
-    for t in range(data.starts[s + 1] - 1, first - 1, -1):
+    first, stop = data.starts[s], data.starts[s + 1]
+    run = -1
+    for t in range(stop - 1, first - 1, -1):
         room.alpha[t - first, y[t]] -= 1.0
         if t > first:
-            if t < data.starts[s + 1] - 1 and not same_pairs(data, t, t + 1):
-                run += 1
+            run += ends_run(data, t, stop)
             room.pairs[run, y[t] // LANES, y[t - 1], y[t] % LANES] -= 1.0
     return log_z - score, runs
 
@@ -350,7 +328,7 @@ def subtract_pairs(data: Encoded, s: int, step: float, V: Array, room: Room) -> 
     blocks = room.M.shape[0]
     run = -1
     for t in range(stop - 1, first, -1):
-        if t < stop - 1 and same_pairs(data, t, t + 1):
+        if not ends_run(data, t, stop):
             continue
         run += 1
         for p in range(data.pair_indptr[t], data.pair_indptr[t + 1]):

@@ -7,18 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from monro.crf.features import (
-    Counts,
-    Encoded,
-    Extractor,
-    Hashed,
-    Table,
-    Tokens,
-    columns_of,
-    encode,
-    given_features,
-)
+from monro.crf.encoding import Counts, Encoded, Hashed, Table, encode
+from monro.crf.features import Extractor
 from monro.crf.template import Template
+from monro.crf.tokens import Tokens, columns_of, given_features
 from monro.rows import Array
 
 _BLOCK = 4000  # sentences made ready together
@@ -102,7 +94,7 @@ def make_map(
         keyed = extractor.keys(tokens)
         if hash_bits is None:
             single.add(keyed.keys)
-        pairs.add(_coupled(keyed.pair_keys, tokens.starts))
+        pairs.add(keyed.pair_keys[_after_first(tokens.starts)])
     before = (known.single, known.pairs) if known is not None else (None, None)
     new = [
         _unknown(*counts.frequent(cutoff), table)
@@ -154,10 +146,6 @@ def _after_first(starts: Array) -> Array:
     first = np.zeros(starts[-1] + 1, bool)
     first[starts] = True
     return np.flatnonzero(~first[:-1])
-
-
-def _coupled(pair_keys: Array, starts: Array) -> Array:
-    return pair_keys[_after_first(starts)]
 
 
 def in_blocks(

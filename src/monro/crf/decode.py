@@ -9,7 +9,6 @@ from monro._jit import LANES, kernel, lanes_leaf, leaf
 from monro.crf.chain import (
     Allowed,
     Room,
-    Weights,
     backward,
     everything,
     forward,
@@ -17,7 +16,8 @@ from monro.crf.chain import (
     score_pairs,
     score_token,
 )
-from monro.crf.features import Encoded
+from monro.crf.encoding import Encoded
+from monro.crf.weights import Weights
 from monro.rows import Array
 
 _NEVER = -1e30  # the score of what may not be
@@ -67,9 +67,7 @@ def _best_tags(
     best, reach = room.beta, room.reach
     for t in range(first, stop):
         E = room.E[t - first]
-        score_token(
-            data.values, data.features, data.indptr[t], data.indptr[t + 1], weights.W, 1.0, E
-        )
+        score_token(data, t, weights.W, 1.0, E)
         if t == first:
             for d in range(lanes):
                 reach[d] = penalties.first[d]
@@ -130,10 +128,7 @@ def scores_of(
     first = data.starts[s]
     n = room.tags.size
     for t in range(first, data.starts[s + 1]):
-        score_token(
-            data.values, data.features, data.indptr[t], data.indptr[t + 1], weights.W, 1.0,
-            room.E[0],
-        )  # fmt: skip
+        score_token(data, t, weights.W, 1.0, room.E[0])
         for k in range(n):
             state[t - first, k] = room.E[0, k]
         if t > first:

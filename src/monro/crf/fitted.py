@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from monro import checks
-from monro.crf.chain import Allowed, Weights, everything
+from monro.crf.chain import Allowed, everything
 from monro.crf.conlleval import Evaluation, evaluate
 from monro.crf.corpus import FeatureMap, as_list, as_sentences, tag_codes
 from monro.crf.decode import (
@@ -20,16 +20,16 @@ from monro.crf.decode import (
     scores_of,
     viterbi,
 )
-from monro.crf.features import Hashed
-from monro.crf.train import (
+from monro.crf.encoding import Hashed
+from monro.crf.problem import (
     Problem,
-    as_tables,
     make_room,
     mean_loss,
     objective,
     ridge_strength,
     sentence_parts,
 )
+from monro.crf.weights import Weights, as_tables
 from monro.estimator import Estimator
 from monro.rows import Array
 

@@ -18,8 +18,8 @@ from monro.crf.corpus import (
     read_tokens,
     tag_codes,
 )
-from monro.crf.features import Tokens, columns_of, given_features
 from monro.crf.template import Template, default_template, parse, read_template
+from monro.crf.tokens import Tokens, columns_of, given_features
 from monro.data.arrow import sentences_of_batch
 from monro.data.conll import conll_blocks
 from monro.data.files import display_name, is_stdin

@@ -9,16 +9,9 @@ weights need not agree on anything.
 from typing import NamedTuple
 
 from monro._jit import kernel
-from monro.crf.chain import (
-    Allowed,
-    Room,
-    Weights,
-    forward,
-    gradient,
-    subtract_pairs,
-    subtract_state,
-)
-from monro.crf.features import Encoded
+from monro.crf.chain import Allowed, Room, forward, gradient, subtract_pairs, subtract_state
+from monro.crf.encoding import Encoded
+from monro.crf.weights import Weights
 from monro.rows import Array
 
 

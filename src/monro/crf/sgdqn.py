@@ -11,29 +11,18 @@ of its sentence, not all. The flawed algorithm moves every gain whenever it meas
 redraw the erratum's figures.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from monro._jit import LANES, kernel, lanes_leaf, leaf
-from monro.crf.chain import (
-    Allowed,
-    Room,
-    Weights,
-    copy,
-    gradient,
-    n_lanes,
-    new_weights,
-    same_pairs,
-    subtract_pairs,
-    subtract_state,
-)
-from monro.crf.features import Encoded
+from monro.crf.chain import Allowed, Room, copy, ends_run, gradient
+from monro.crf.encoding import Encoded
+from monro.crf.local import ZERO, Local, alone, forget_change, subtract_slopes, take_apart
+from monro.crf.weights import Weights, new_weights
 from monro.rows import Array
 
 _LARGEST = 100.0  # times λ: the largest curvature
-# Not the literal 0: functions that are given one are compiled once more, for it alone.
-_ZERO: Any = np.int64(0)
 
 
 class GainState(NamedTuple):
@@ -47,25 +36,6 @@ class GainState(NamedTuple):
     measured: Array  # (1,): how often
 
 
-class Local(NamedTuple):
-    """A sentence by itself, its features numbered anew, and the weights it had at the point v."""
-
-    number: Array  # (features,): the new number, or -1
-    pair_number: Array
-    feature: Array  # by new number
-    pair_feature: Array
-    features: Array  # of each non-zero
-    pairs: Array
-    indptr: Array
-    pair_indptr: Array
-    starts: Array
-    v: Weights
-    change: Weights  # of the slopes
-    alpha: Array  # slopes at w
-    slopes: Array  # of pairs
-    steps: Array  # room for one token's
-
-
 def new_gain_state(n_features: int, n_pairs: int, n_tags: int, gain: float) -> GainState:
     """Return the state of zero weights."""
     w, gains = (new_weights(n_features, n_pairs, n_tags, np.float32) for _ in range(2))
@@ -73,113 +43,6 @@ def new_gain_state(n_features: int, n_pairs: int, n_tags: int, gain: float) -> G
         part[:] = gain
     zeros = np.zeros(n_features), np.zeros(n_pairs), np.zeros(1), np.zeros(1)
     return GainState(w, gains, *zeros)
-
-
-def new_local(data: Encoded, state: GainState, room: Room) -> Local:
-    """Return room for any sentence."""
-    tokens = room.E.shape[0]
-    nonzeros = int(np.diff(data.indptr[data.starts]).max(initial=1))
-    pairs = int(np.diff(data.pair_indptr[data.starts]).max(initial=1))
-    n_tags = room.tags.size
-    v, change = (new_weights(nonzeros, pairs, n_tags, np.float32) for _ in range(2))
-    return Local(
-        np.full(state.last.size, -1, np.int32),
-        np.full(state.pair_last.size, -1, np.int32),
-        np.zeros(nonzeros, np.uint32),
-        np.zeros(pairs, np.uint32),
-        np.zeros(nonzeros, np.uint32),
-        np.zeros(pairs, np.uint32),
-        np.zeros(tokens + 1, np.int64),
-        np.zeros(tokens + 1, np.int64),
-        np.zeros(2, np.int64),
-        v,
-        change,
-        np.zeros((tokens, n_lanes(n_tags)), np.float32),
-        np.zeros_like(room.pairs),
-        np.zeros(n_lanes(n_tags), np.float32),
-    )
-
-
-# --------------------------------------------------------------------------- a sentence by itself
-
-
-@leaf
-def renumber(
-    start: int, stop: int, given: Array, number: Array, numbered: Array, feature: Array
-) -> int:
-    """Give what occurs the numbers 0, 1, 2, …; return how many."""
-    n = 0
-    for p in range(start, stop):
-        f = given[p]
-        if number[f] < 0:
-            number[f] = n
-            feature[n] = f
-            n += 1
-        numbered[p - start] = number[f]
-    for k in range(n):
-        number[feature[k]] = -1
-    return n
-
-
-@leaf
-def copy_rows(W: Array, feature: Array, n: int, out: Array) -> None:
-    """Copy the weights of features."""
-    for b in range(W.shape[0]):
-        for k in range(n):
-            source, target = W[b, feature[k]], out[b, k]
-            for d in range(LANES):
-                target[d] = source[d]
-
-
-@kernel
-def take_apart(data: Encoded, s: int, w: Weights, local: Local) -> tuple[int, int]:
-    """Renumber sentence s, and remember its weights as v; return how many features it has."""
-    first, stop = data.starts[s], data.starts[s + 1]
-    start, pair_start = data.indptr[first], data.pair_indptr[first]
-    for t in range(first, stop + 1):
-        local.indptr[t - first] = data.indptr[t] - start
-        local.pair_indptr[t - first] = data.pair_indptr[t] - pair_start
-    local.starts[1] = stop - first
-    n = renumber(
-        start, data.indptr[stop], data.features, local.number, local.features, local.feature
-    )
-    m = renumber(
-        pair_start, data.pair_indptr[stop], data.pairs, local.pair_number, local.pairs,
-        local.pair_feature,
-    )  # fmt: skip
-    copy_rows(w.W, local.feature, n, local.v.W)
-    copy_rows(w.V, local.pair_feature, m, local.v.V)
-    return n, m
-
-
-@kernel
-def subtract_slopes(data: Encoded, s: int, factor: float, room: Room, local: Local) -> None:
-    """Subtract the slopes of sentence s, taken apart before, from the change of its features."""
-    start, stop = data.indptr[data.starts[s]], data.indptr[data.starts[s + 1]]
-    sentence = Encoded(
-        data.values[start:stop],
-        local.features,
-        local.indptr,
-        local.pairs,
-        local.pair_indptr,
-        local.starts,
-    )
-    step = room.E.dtype.type(factor)
-    subtract_state(sentence, _ZERO, step, local.change.W, room, local.steps)
-    subtract_pairs(sentence, _ZERO, step, local.change.V, room)
-
-
-@leaf
-def forget_change(local: Local, n: int, m: int) -> None:
-    """Set the change of n features and m pair features to 0."""
-    for b in range(local.change.W.shape[0]):
-        for k in range(n):
-            for d in range(LANES):
-                local.change.W[b, k, d] = 0.0
-    for b in range(local.change.V.shape[0]):
-        for k in range(m):
-            for d in range(LANES):
-                local.change.V[b, k, d] = 0.0
 
 
 @leaf
@@ -246,7 +109,7 @@ def subtract_gained(
                 subtract_row(row, gain, part, c, add, inverse)
     run = -1
     for t in range(stop - 1, first, -1):
-        if t < stop - 1 and same_pairs(data, t, t + 1):
+        if not ends_run(data, t, stop):
             continue
         run += 1
         for p in range(data.pair_indptr[t], data.pair_indptr[t + 1]):
@@ -340,18 +203,11 @@ def measure(
     """Learn the curvatures between v and w, whose slopes are in the room and stay there."""
     n, m = features
     first, stop = data.starts[s], data.starts[s + 1]
-    sentence = Encoded(
-        data.values[data.indptr[first] : data.indptr[stop]],
-        local.features,
-        local.indptr,
-        local.pairs,
-        local.pair_indptr,
-        local.starts,
-    )
+    sentence = alone(data, s, local)
     forget_change(local, n, m)
     subtract_slopes(data, s, -weight, room, local)
     copy_slopes(room.alpha, room.pairs, stop - first, runs, local.alpha, local.slopes)
-    gradient(sentence, _ZERO, y[first:stop], local.v, 1.0, allowed, room)
+    gradient(sentence, ZERO, y[first:stop], local.v, 1.0, allowed, room)
     subtract_slopes(data, s, weight, room, local)
     v, change = local.v, local.change
     tighten(state.w.W, state.gains.W, v.W, change.W, local.feature, n, lam, skip)
@@ -376,7 +232,7 @@ def sgdqn_sweep(
     """Corrected SGD-QN: a step on each sentence; return the loss summed before each step."""
     total = 0.0
     measures = False
-    features = (_ZERO, _ZERO)
+    features = (ZERO, ZERO)
     for j in range(order.size):
         s = order[j]
         t = state.t[0]

@@ -7,12 +7,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from monro import persist
-from monro.crf.chain import Weights
 from monro.crf.corpus import FeatureMap
-from monro.crf.features import Extractor, Hashed, Table
+from monro.crf.encoding import Hashed, Table
+from monro.crf.features import Extractor
 from monro.crf.sgdqn import GainState
+from monro.crf.solvers import SgdState
 from monro.crf.template import parse
-from monro.crf.train import SgdState, as_tables
+from monro.crf.weights import Weights, as_tables
 from monro.persist import Contents
 from monro.storage import get_parameters, put_labels, set_parameters, take_labels
 

@@ -196,12 +196,6 @@ def one_vs_each(S: Array, codes: Array) -> Array:
     return np.asarray(np.log(2.0) - total)  # y itself was one of them
 
 
-def evidence(S: Array, codes: Array, eta: Array) -> Array:
-    """Return the bound of each row's softmax log-likelihood for its η (paper 001, eq. 8)."""
-    own = S[np.arange(S.shape[0]), codes]
-    return np.asarray(1.0 - np.log(eta) - np.exp(log_normaliser(S) - own) / eta)
-
-
 def bounds(weights: Weights, X: Any, codes: Array, link: str, solver: str, n_jobs: int) -> Array:
     """Return, for each row, the largest bound of its log-likelihood of the kind a solver raises."""
     if link == "probit":

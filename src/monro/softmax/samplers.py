@@ -250,11 +250,6 @@ def _drop_repeats(chosen: Array) -> None:
         chosen[repeated, d] = -1
 
 
-def frequency_order(counts: Array) -> Array:
-    """Return classes from frequent to rare: blocks then hold classes of similar frequency."""
-    return np.argsort(-counts, kind="stable")
-
-
 def block_frequencies(counts_by_slot: Array, mix: float = 0.5) -> Array:
     """Return block probabilities: a share by frequency, the rest uniform."""
     blocks = n_blocks(counts_by_slot.size)

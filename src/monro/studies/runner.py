@@ -16,13 +16,16 @@ def journal_path(folder: Path, study: Study, *, quick: bool) -> Path:
     return folder / f"{study.name}{'-quick' if quick else ''}.jsonl"
 
 
-def chosen(study: Study, *, quick: bool, sets: Collection[str] = ()) -> list[Trial]:
-    """Return a study's trials, or those on some data sets."""
+def check_sets(sets: Collection[str], known: Collection[str], title: str) -> None:
+    """Raise if a data set is none of those that a study, or all together, run on."""
     for name in sets:
-        if name not in study.sets:
-            raise ValueError(
-                f"--dataset {name}: {study.name} has {', '.join(study.sets) or 'no data sets'}"
-            )
+        if name not in known:
+            raise ValueError(f"--dataset {name}: {title} has {', '.join(known) or 'no data sets'}")
+
+
+def chosen(study: Study, *, quick: bool, sets: Collection[str]) -> list[Trial]:
+    """Return a study's trials, or those on some data sets."""
+    check_sets(sets, study.sets, study.name)
     return [trial for trial in study.trials(quick) if not sets or trial.data in sets]
 
 

@@ -7,7 +7,9 @@ import numpy as np
 
 from monro import CRFTagger
 from monro._jit import kernel
-from monro.crf import train as crf
+from monro.crf import problem as crf
+from monro.crf.solvers import Solver
+from monro.crf.train import Trainer
 from monro.data.conll import Sentences
 from monro.linear.sgdqn import GainState, curvature, spread
 from monro.linear.solvers import Problem, QuasiNewton, make_solver
@@ -182,13 +184,13 @@ def _sentences(n: int) -> tuple[CRFTagger, Any, Any, Sentences]:
 def _tagging(learner: str, rate: float, epochs: int, n: int, tick: Tick) -> dict[str, Any]:
     tagger, problem, judged, test = _sentences(n)
     (name,) = (name for name, title in NAMES.items() if title == learner)
-    solver = crf.Solver(problem, name, rate)
+    solver = Solver(problem, name, rate)
     solver.sweep(np.arange(4), solver.start(), False, None)  # compiles
     found: dict[str, Any] = {
         name: [] for name in ("epochs", "seconds", "objective", "test_loss", "fb1")
     }
     rng = np.random.default_rng(0)
-    with crf.Trainer(solver, solver.start(), shuffle=True, rng=rng, epochs=0) as trainer:
+    with Trainer(solver, solver.start(), shuffle=True, rng=rng, epochs=0) as trainer:
         for epoch in range(epochs):
             record = trainer.epoch()
             weights = trainer.weights()

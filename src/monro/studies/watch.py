@@ -67,11 +67,11 @@ class Watch:
             self.curve.setdefault(name, []).append(value)
 
 
-def _compile(model: Any, X: Any, y: Any, rows: int = 200) -> None:
+def _compile(model: Any, X: Any, y: Any) -> None:
     """Have the kernels compiled, so that no fit's seconds are those of the compiler."""
     small = clone(model).set_params(max_epochs=2)  # averages begin with the second
     with suppress(DivergenceError):
-        small.fit(X[:rows], y[:rows])
+        small.fit(X[:200], y[:200])
 
 
 def watched(

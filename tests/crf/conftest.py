@@ -1,0 +1,11 @@
+"""A tagger that was fitted once for all."""
+
+import pytest
+
+from monro import CRFTagger
+from tests.crf.helpers import TEMPLATE, corpus
+
+
+@pytest.fixture(scope="session")
+def fitted():
+    return CRFTagger(template=TEMPLATE, random_state=0).fit(*corpus())

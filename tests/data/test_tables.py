@@ -151,7 +151,7 @@ def test_the_extra_is_named_where_it_is_missing(tmp_path, monkeypatch):
         read(write(tmp_path, "a,label\n1,0\n"))
 
 
-def test_covtype(tmp_path):
+def test_covtype():
     data = read(data_folder() / "covtype/covtype.csv.gz", target="Cover_Type")
     assert data.X.shape == (581_012, 54)
     assert np.bincount(data.y).tolist() == [0, 211840, 283301, 35754, 2747, 9493, 17367, 20510]

@@ -19,7 +19,7 @@ from tests.softmax.helpers import (
 )
 
 
-def after(model, X, y, batch, drawn, weight, eta, ridge, damping):
+def after(model, batch, drawn, weight, eta, ridge, damping):
     new = Model(*(part.copy() for part in model))
     take_step(batch, drawn, new.W, new.b, new.u, weight, eta, ridge, damping)
     return new
@@ -61,7 +61,7 @@ def test_a_step_on_a_batch_is_the_minimiser_over_all_variables(seed, log_eta, n,
     batch = make_batches(X, y, n)[1]
     drawn = rng.choice(np.setdiff1d(np.arange(K), batch.labels), m, replace=False)
     arguments = (drawn, weight, 10.0**log_eta, ridge * rng.random(K), damping)
-    actual = after(model, X, y, batch, *arguments)
+    actual = after(model, batch, *arguments)
     expected = expected_step(model, X, y, batch.rows, *arguments)
     assert_models_agree(actual, expected, 1e-6)
 
@@ -73,7 +73,7 @@ def test_a_batch_of_one_example_and_one_class_is_the_implicit_rule(eta):
     model = random_model(rng, K, d, 1)
     x, y, drawn = rng.standard_normal((1, d)), np.array([2]), np.array([4])
     ridge = rng.random(K)
-    batch = after(model, x, y, make_batches(x, y, 1)[0], drawn, np.array([1.3]), eta, ridge, 0.2)
+    batch = after(model, make_batches(x, y, 1)[0], drawn, np.array([1.3]), eta, ridge, 0.2)
     rule, _ = take(
         Implicit(1e-6), model, x, y, draws(Slots, [4], K - 1), eta=eta, ridge=ridge, damping=0.2,
         weight=[1.3],
@@ -88,7 +88,7 @@ def test_a_batch_whose_scores_are_far_too_large_is_solved_from_a_safe_start():
     y = np.array([0, 1, 0, 2])
     model = random_model(rng, K, d, 4, spread=60.0)
     arguments = (np.array([3]), np.ones(4), 1.0, np.zeros(K), 0.0)
-    actual = after(model, X, y, make_batches(X, y, 4)[0], *arguments)
+    actual = after(model, make_batches(X, y, 4)[0], *arguments)
     expected = expected_step(model, X, y, np.arange(4), *arguments)
     assert_models_agree(actual, expected, 1e-6)
 
@@ -101,7 +101,7 @@ def test_a_batch_may_hold_all_classes_and_empty_rows(damping):
     y = np.array([0, 1, 2, 0])
     model = random_model(rng, 3, 3, 4)
     arguments = (np.array([], int), np.ones(4), 2.0, np.full(3, 0.1), damping)
-    actual = after(model, X, y, make_batches(X, y, 4)[0], *arguments)
+    actual = after(model, make_batches(X, y, 4)[0], *arguments)
     expected = expected_step(model, X, y, np.arange(4), *arguments)
     assert_models_agree(actual, expected, 1e-6)
 

@@ -13,7 +13,6 @@ from monro.softmax.samplers import (
     UniformBlocks,
     UniformClasses,
     block_frequencies,
-    frequency_order,
 )
 from monro.softmax.sweep import Blocks
 from monro.softmax.vanilla import SeparableVanilla, Vanilla
@@ -226,7 +225,3 @@ def test_block_frequencies_mix_the_share_of_a_block_with_the_uniform():
     share = np.array([counts[:16].sum(), counts[16:32].sum(), counts[32:].sum()]) / counts.sum()
     np.testing.assert_allclose(p, 0.75 * share + 0.25 / 3, rtol=1e-12)
     assert p.sum() == pytest.approx(1)
-
-
-def test_classes_are_ordered_from_frequent_to_rare_equals_as_they_come():
-    np.testing.assert_array_equal(frequency_order(np.array([2, 5, 2, 9, 5])), [3, 1, 4, 0, 2])

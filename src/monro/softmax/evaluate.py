@@ -107,7 +107,7 @@ def log_normaliser(S: Array) -> Array:
     return np.asarray(top + np.log(np.exp(S - top[:, None]).sum(axis=1)))
 
 
-def log_probabilities(S: Array, link: str = "softmax") -> Array:
+def log_probabilities(S: Array, link: str) -> Array:
     """Return ``log p_k`` of each row and class, from their scores."""
     if link == "softmax":
         return np.asarray(S - log_normaliser(S)[:, None])
@@ -194,12 +194,6 @@ def one_vs_each(S: Array, codes: Array) -> Array:
     own = S[np.arange(S.shape[0]), codes]
     total = np.logaddexp(0.0, S - own[:, None]).sum(axis=1)
     return np.asarray(np.log(2.0) - total)  # y itself was one of them
-
-
-def evidence(S: Array, codes: Array, eta: Array) -> Array:
-    """Return the bound of each row's softmax log-likelihood for its η (paper 001, eq. 8)."""
-    own = S[np.arange(S.shape[0]), codes]
-    return np.asarray(1.0 - np.log(eta) - np.exp(log_normaliser(S) - own) / eta)
 
 
 def bounds(weights: Weights, X: Any, codes: Array, link: str, solver: str, n_jobs: int) -> Array:
@@ -305,22 +299,9 @@ def evaluate_labels(
     n_jobs: int = 1,
     link: str = "softmax",
 ) -> dict[str, float]:
-    """Measure a softmax model on rows of several labels.
+    """Measure a softmax model on rows of several labels; parameters as of `evaluate`.
 
-    Parameters
-    ----------
-    weights : Weights
-        The model.
-    X : CSR matrix or array
-        Rows.
-    Y : CSR array of bool of shape (n_rows, n_classes)
-        The labels, one or more a row.
-    sample_weight : array of shape (n_rows,)
-        Weights of the rows in all means.
-    n_jobs : int
-        Threads.
-    link : {"softmax", "probit", "logistic"}
-        From scores to probabilities.
+    Y is a CSR array of bool of shape (n_rows, n_classes), with a label or more in each row.
 
     Returns
     -------

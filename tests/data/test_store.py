@@ -10,7 +10,6 @@ import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
 
 from monro import LinearClassifier
-from monro.data import convert as converting
 from monro.data.convert import convert, write_store
 from monro.data.read import Data, Layout, read
 from monro.data.store import map_store, open_store
@@ -34,7 +33,7 @@ def sorted_rows(data):
 
 @pytest.mark.parametrize("buckets", [1, 7])
 def test_a_store_holds_the_same_rows_in_another_order(tmp_path, monkeypatch, buckets):
-    monkeypatch.setattr(converting, "_bucket_count", lambda _: buckets)
+    monkeypatch.setattr("monro.data.convert.count_for", lambda _: buckets)
     path = make_file(tmp_path)
     data = read(path)
     kept = convert(path, tmp_path / "store", dtype="float64")
@@ -56,7 +55,7 @@ def test_a_store_holds_the_same_rows_in_another_order(tmp_path, monkeypatch, buc
 
 def test_every_place_is_equally_likely(tmp_path, monkeypatch):
     """Row 0 of 6 rows: after 600 shuffles by 3 buckets it was about 100 times in each place."""
-    monkeypatch.setattr(converting, "_bucket_count", lambda _: 3)
+    monkeypatch.setattr("monro.data.convert.count_for", lambda _: 3)
     path = tmp_path / "data.svm"
     path.write_text("".join(f"{k} 1:1\n" for k in range(6)))
     places = np.zeros(6)
@@ -329,8 +328,8 @@ def test_words_of_several_parts_and_widths_that_grow(tmp_path):
 
 
 def test_buckets_that_grow_too_large_are_parted(tmp_path, monkeypatch):
-    monkeypatch.setattr(converting, "_BUCKET_BYTES", 100)
-    monkeypatch.setattr(converting, "_BUCKETS", 3)
+    monkeypatch.setattr("monro.data.buckets._BUCKET_BYTES", 100)
+    monkeypatch.setattr("monro.data.buckets._BUCKETS", 3)
     X = np.arange(1, 1001.0)[:, None]
     kept = write_store([(X[:500], X[:500, 0]), (X[500:], X[500:, 0])], tmp_path / "store")
     np.testing.assert_array_equal(np.sort(kept.y), X[:, 0])

@@ -34,16 +34,3 @@ def assert_same_bits(model, other):
 def assert_close(model, other, **tolerance):
     np.testing.assert_allclose(model.coef_, other.coef_, **tolerance)
     np.testing.assert_allclose(model.intercept_, other.intercept_, **tolerance)
-
-
-class Callback:
-    """scikit-learn's protocol, with nothing to do."""
-
-    def setup(self, estimator, context):
-        pass
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context):
-        pass

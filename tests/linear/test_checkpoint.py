@@ -12,28 +12,8 @@ from monro import LinearClassifier, LinearRegressor
 from monro.data.convert import write_store
 from monro.errors import CheckpointError
 from tests import processes
-from tests.linear.helpers import SOLVERS, Callback, assert_same_bits, make_data
-
-
-class KilledError(Exception):
-    pass
-
-
-class KillAfter(Callback):
-    """A callback that ends the fit by an exception after some epochs."""
-
-    def __init__(self, epochs):
-        self.epochs = epochs
-
-    def on_fit_task_end(self, estimator, context):
-        if len(estimator.history_) > self.epochs:
-            raise KilledError
-        return False
-
-
-def killed_after(epochs, model, X, y, path):
-    with pytest.raises(KilledError):
-        model.set_callbacks(KillAfter(epochs)).fit(X, y, checkpoint=path)
+from tests.callbacks import killed_after
+from tests.linear.helpers import SOLVERS, assert_same_bits, make_data
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

@@ -8,10 +8,10 @@ from scipy.special import expit
 from sklearn.svm import SVC, LinearSVC
 
 from monro import LinearClassifier
+from tests.linear.helpers import SOLVERS
 
 ALPHA = 0.05
 SMOOTH = ("log", "squared_hinge")
-SOLVERS = ("dual", "sgd", "asgd", "casgd", "implicit", "aisgd", "sgdqn", "sgdqn-flawed")
 WITH_INVERSE_T = ("sgd", "asgd", "casgd", "implicit", "aisgd")
 
 

@@ -1,18 +1,8 @@
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from monro import LinearClassifier, LinearRegressor
+from tests.linear.helpers import SOLVERS
 
-SOLVERS = (
-    "auto",
-    "dual",
-    "sgd",
-    "asgd",
-    "casgd",
-    "implicit",
-    "aisgd",
-    "sgdqn",
-    "sgdqn-flawed",
-)
 WITH_INVERSE_T = ("sgd", "asgd", "casgd", "implicit")
 
 ORDER = "rows are visited in random order, so a row given twice takes other steps than its weight"
@@ -37,7 +27,8 @@ def estimators():
     for kind in (LinearClassifier, LinearRegressor):
         # On a few hundred rows of two features the dual solver wants more epochs or more ridge.
         made += [
-            kind(solver=solver, alpha=1e-3 if solver == "dual" else 1e-5) for solver in SOLVERS
+            kind(solver=solver, alpha=1e-3 if solver == "dual" else 1e-5)
+            for solver in ("auto", *SOLVERS)
         ]
     made += [LinearClassifier(loss="log"), LinearClassifier(loss="log", solver="sgdqn")]
     made += [LinearClassifier(loss="squared_hinge", solver="dual", alpha=1e-3)]

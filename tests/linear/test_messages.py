@@ -9,24 +9,15 @@ import scipy.sparse as sp
 from monro import LinearClassifier, LinearRegressor
 from monro.errors import DivergenceError
 from tests import processes
+from tests.linear.helpers import STREAMING
+from tests.messages import message
 
-STREAMING = ("sgd", "asgd", "casgd", "implicit", "aisgd", "sgdqn", "sgdqn-flawed")
 WITH_INVERSE_T = ("sgd", "asgd", "casgd", "implicit", "aisgd")
 
 
 def make_data(n=60, d=4):
     X = np.random.default_rng(0).normal(size=(n, d))
     return X, (X[:, 0] > 0).astype(int)
-
-
-def message(error, action, *args, **kwargs):
-    """Return the message with which an action fails: always a single line."""
-    with pytest.raises(error) as caught:
-        action(*args, **kwargs)
-    text = str(caught.value)
-    assert text
-    assert "\n" not in text
-    return text
 
 
 # ----------------------------------------------------------------------------- single parameters

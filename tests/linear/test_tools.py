@@ -13,40 +13,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from monro import LinearClassifier, LinearRegressor
-from tests.linear.helpers import (
-    SOLVERS,
-    Callback,
-    assert_same_bits,
-    make_data,
-)
+from tests.callbacks import Callback, Recorder, expected_events
+from tests.linear.helpers import SOLVERS, assert_same_bits, make_data
 
 # ---------------------------------------------------------------------------------------- callbacks
-
-
-class Recorder:
-    def __init__(self, stop_at=None):
-        self.events = []
-        self.stop_at = stop_at
-
-    def setup(self, estimator, context):
-        self.events.append(("setup", context.task_name))
-
-    def teardown(self, estimator, context):
-        self.events.append(("teardown", context.task_name))
-
-    def on_fit_task_begin(self, estimator, context):
-        self.events.append(("begin", context.task_name, context.task_id))
-
-    def on_fit_task_end(self, estimator, context):
-        self.events.append(("end", context.task_name, context.task_id))
-        return context.task_name == "epoch" and context.task_id == self.stop_at
-
-
-def expected_events(epochs):
-    events = [("setup", "fit"), ("begin", "fit", 0)]
-    for k in range(epochs):
-        events += [("begin", "epoch", k), ("end", "epoch", k)]
-    return [*events, ("end", "fit", 0), ("teardown", "fit")]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from monro import load
 from monro.errors import ClusterError
 from monro.ray import RayLinearClassifier, RaySoftmaxClassifier
 from monro.ray.shards import dataset_of
+from tests.callbacks import Callback
 from tests.ray.data import many_classes
 
 pytestmark = pytest.mark.ray
@@ -65,20 +66,11 @@ def test_killed_workers_change_no_bit_of_a_linear_model(cluster, data, solver):
     assert same(local, expected)
 
 
-class StopNode:
+class StopNode(Callback):
     """Stops a node after the third epoch."""
 
     def __init__(self, node):
         self.node, self.epochs = node, 0
-
-    def setup(self, estimator, context):
-        pass
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context, **seen):
-        pass
 
     def on_fit_task_end(self, estimator, context, **seen):
         self.epochs += context.task_name == "epoch"
@@ -117,6 +109,7 @@ DRIVER = """
 import sys
 import ray
 from monro.ray.shards import dataset_of
+from tests.callbacks import Callback
 from tests.ray.data import many_classes
 from tests.ray.test_faults import fitted, softmax
 ray.init(address=sys.argv[1], logging_level="ERROR", log_to_driver=False)

@@ -1,11 +1,13 @@
 """Data and comparisons shared by the tests of SoftmaxClassifier."""
 
 import numpy as np
+import scipy.sparse as sp
 
 from monro import SoftmaxClassifier
 
 STREAMING = ("implicit", "umax", "vanilla", "ove", "nce", "importance", "sco", "exact")
 SOLVERS = (*STREAMING, "augment-reduce", "lbfgs")
+FORMS = (np.asarray, sp.csr_matrix)
 FRUIT = np.array(["apple", "fig", "kiwi", "lime", "pear", "plum"])
 
 
@@ -58,19 +60,14 @@ def best(X, y, weight=None, **parameters):
     return SoftmaxClassifier(**settings).fit(X, y, sample_weight=weight)
 
 
+def fitted(X, y, **parameters):
+    """A model of a few epochs."""
+    usual = {"random_state": 0, "max_epochs": 5}
+    if parameters.get("solver") == "augment-reduce":  # whose own are for tens of thousands of steps
+        usual |= {"learning_rate": 0.5, "examples_per_step": 10}
+    return SoftmaxClassifier(**usual | parameters).fit(X, y)
+
+
 def assert_same_bits(model, other):
     np.testing.assert_array_equal(model.coef_, other.coef_)
     np.testing.assert_array_equal(model.intercept_, other.intercept_)
-
-
-class Callback:
-    """scikit-learn's protocol, with nothing to do."""
-
-    def setup(self, estimator, context):
-        pass
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context):
-        pass

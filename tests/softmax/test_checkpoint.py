@@ -11,28 +11,8 @@ import scipy.sparse as sp
 from monro import LinearClassifier, SoftmaxClassifier
 from monro.errors import CheckpointError
 from tests import processes
-from tests.softmax.data import STREAMING, Callback, assert_same_bits, make_data
-
-
-class KilledError(Exception):
-    pass
-
-
-class KillAfter(Callback):
-    """A callback that ends the fit by an exception after some epochs."""
-
-    def __init__(self, epochs):
-        self.epochs = epochs
-
-    def on_fit_task_end(self, estimator, context):
-        if len(estimator.history_) > self.epochs:
-            raise KilledError
-        return False
-
-
-def killed_after(epochs, model, X, y, path, weight=None):
-    with pytest.raises(KilledError):
-        model.set_callbacks(KillAfter(epochs)).fit(X, y, weight, checkpoint=path)
+from tests.callbacks import killed_after
+from tests.softmax.data import STREAMING, assert_same_bits, make_data
 
 
 @pytest.mark.parametrize("solver", STREAMING)

@@ -6,19 +6,10 @@ import scipy.sparse as sp
 
 from monro import SoftmaxClassifier
 from monro.errors import DivergenceError
+from tests.messages import message
 from tests.softmax.data import SOLVERS, STREAMING, make_data
 
 WITH_BOTH = ("implicit", "umax", "vanilla")
-
-
-def message(error, action, *args, **kwargs):
-    """Return the message with which an action fails: always a single line."""
-    with pytest.raises(error) as caught:
-        action(*args, **kwargs)
-    text = str(caught.value)
-    assert text
-    assert "\n" not in text
-    return text
 
 
 def refusal(**parameters):

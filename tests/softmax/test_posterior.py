@@ -13,7 +13,8 @@ from monro.softmax.evaluate import Chances, Weights
 from monro.softmax.posterior import Draws, Moments, Spread, make_noise, move_spread, new_spread
 from monro.softmax.reduce import Moves, make_model, new_memory, take_batch
 from monro.softmax.samplers import StratifiedClasses
-from tests.softmax.data import Callback, assert_same_bits, make_data
+from tests.callbacks import killed_after
+from tests.softmax.data import assert_same_bits, make_data
 
 FIT = {
     "solver": "augment-reduce", "posterior": "gaussian", "alpha": 1e-3, "examples_per_step": 50,
@@ -164,17 +165,10 @@ def test_probabilities_are_means_over_the_posterior(link, tmp_path):
 
 def test_an_interrupted_fit_resumes_with_the_same_bits(tmp_path):
     X, y = make_data(n=200)
-
-    class Stop(Callback):
-        def on_fit_task_end(self, estimator, context):
-            if len(estimator.history_) == 2:
-                raise InterruptedError
-
     parameters = FIT | {"max_epochs": 5, "link": "probit"}
-    stopped = SoftmaxClassifier(**parameters).set_callbacks(Stop())
-    with pytest.raises(InterruptedError):
-        stopped.fit(X, y, checkpoint=tmp_path / "checkpoint")
-    resumed = SoftmaxClassifier(**parameters).fit(X, y, checkpoint=tmp_path / "checkpoint")
+    path = tmp_path / "checkpoint"
+    killed_after(1, SoftmaxClassifier(**parameters), X, y, path)
+    resumed = SoftmaxClassifier(**parameters).fit(X, y, checkpoint=path)
     whole = SoftmaxClassifier(**parameters).fit(X, y)
     assert_same_bits(resumed, whole)
     assert resumed.coef_std_.tobytes() == whole.coef_std_.tobytes()

@@ -8,7 +8,8 @@ import monro.softmax.base
 from monro import SoftmaxClassifier
 from monro.softmax.plans import make_plan
 from monro.softmax.rates import choose_rate
-from tests.softmax.data import STREAMING, Callback, make_data, objective
+from tests.callbacks import killed_after
+from tests.softmax.data import STREAMING, make_data, objective
 
 
 def chosen(X, y, **parameters):
@@ -105,18 +106,11 @@ def test_batches_choose_a_rate_at_the_first_one(monkeypatch):
     assert model.learning_rate_ == rate
 
 
-class Stopped(Callback):
-    def on_fit_task_end(self, estimator, context):
-        if len(estimator.history_) > 1:
-            raise InterruptedError
-
-
 def test_a_fit_that_resumes_does_not_search_again(tmp_path, monkeypatch):
     X, y = make_data()
     path = tmp_path / "checkpoint"
-    stopped = SoftmaxClassifier(random_state=0, max_epochs=5).set_callbacks(Stopped())
-    with pytest.raises(InterruptedError):
-        stopped.fit(X, y, checkpoint=path)
+    stopped = SoftmaxClassifier(random_state=0, max_epochs=5)
+    killed_after(1, stopped, X, y, path)
     monkeypatch.setattr(monro.softmax.base, "choose_rate", None)
     resumed = SoftmaxClassifier(random_state=0, max_epochs=5).fit(X, y, checkpoint=path)
     assert resumed.learning_rate_ == stopped.learning_rate_

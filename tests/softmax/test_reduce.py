@@ -24,7 +24,8 @@ from monro.softmax.reduce import (
 )
 from monro.softmax.samplers import StratifiedClasses
 from monro.softmax.sweep import Slots
-from tests.softmax.data import Callback, assert_same_bits, make_data, parts_of
+from tests.callbacks import killed_after
+from tests.softmax.data import assert_same_bits, make_data, parts_of
 
 PROPERTY = settings(deadline=None, derandomize=True, max_examples=50)
 
@@ -372,17 +373,10 @@ def test_probabilities_of_a_model_are_integrals(link, tmp_path):
 @pytest.mark.parametrize("link", LINKS)
 def test_an_interrupted_fit_resumes_with_the_same_bits(link, tmp_path):
     X, y = make_data(n=200)
-
-    class Stop(Callback):
-        def on_fit_task_end(self, estimator, context):
-            if len(estimator.history_) == 2:
-                raise InterruptedError
-
     parameters = {"solver": "augment-reduce", "link": link, "random_state": 0, "max_epochs": 5}
-    stopped = SoftmaxClassifier(**parameters).set_callbacks(Stop())
-    with pytest.raises(InterruptedError):
-        stopped.fit(X, y, checkpoint=tmp_path / "checkpoint")
-    resumed = SoftmaxClassifier(**parameters).fit(X, y, checkpoint=tmp_path / "checkpoint")
+    path = tmp_path / "checkpoint"
+    killed_after(1, SoftmaxClassifier(**parameters), X, y, path)
+    resumed = SoftmaxClassifier(**parameters).fit(X, y, checkpoint=path)
     assert_same_bits(resumed, SoftmaxClassifier(**parameters).fit(X, y))
 
 

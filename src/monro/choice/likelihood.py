@@ -15,6 +15,8 @@ from monro.integrals import MOST_POINTS, grid_of, log_integrand, log_probabiliti
 from monro.links import LINKS, Law, hazard
 from monro.rows import Array
 
+MOST_PARAMETERS = 500  # whose covariance is computed
+
 
 @kernel
 def choice_slopes(

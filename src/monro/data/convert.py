@@ -8,13 +8,14 @@ import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, NamedTuple, Self
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from monro import checks
 from monro.data import read as reading
+from monro.data.buckets import Buckets, Part, count_for, rows_in_order
 from monro.data.files import is_packed, is_stdin
 from monro.data.parquet import Parts, is_parquet, parquet_parts
 from monro.data.read import Data, Layout
@@ -24,22 +25,9 @@ from monro.errors import DataError
 from monro.persist import sync
 from monro.rows import Array
 
-_BUCKET_BYTES = 1 << 25
-_MOST_BUCKETS = 500  # files open at once
-_TOO_LARGE = 4  # times as large as it should be is a bucket that has to be parted
-_BUCKETS = 256  # where the size is not known beforehand
 _GROWTH = {True: 8.0, False: 2.0}  # from a file's bytes to those of its rows, packed and plain
 
 Report = Callable[[int], None]
-
-
-class _Part(NamedTuple):
-    """Some rows on their way to the store."""
-
-    values: Array
-    columns: Array
-    lengths: Array
-    labels: Array
 
 
 def convert(
@@ -93,7 +81,7 @@ def convert(
     opened = reading.open_rows(source, labelled=True)
     left_out = 0
 
-    def parts() -> Iterator[_Part]:
+    def parts() -> Iterator[Part]:
         nonlocal left_out
         for block in opened.blocks:
             part = _labelled_part(block)
@@ -112,7 +100,7 @@ def convert(
             raise DataError(f"a feature is numbered {lowest}, below {first}", opened.name)
         return Layout(width, first)
 
-    data = _write(parts(), out, dtype, seed, layout, buckets=_bucket_count(source))
+    data = _write(parts(), out, dtype, seed, layout, size=_bytes_of(source))
     notes = [f"features are numbered from {data.layout.first_feature}"]
     if left_out:
         notes.append(f"{left_out:,} rows without a label were left out")
@@ -163,7 +151,7 @@ def write_store(
     grows = layout is None
     words = _Words()
 
-    def rows() -> Iterator[_Part]:
+    def rows() -> Iterator[Part]:
         nonlocal width, grows
         for k, (X, y) in enumerate(parts):
             X, y = _matrix(X), np.asarray(y)
@@ -181,11 +169,9 @@ def write_store(
             except ValueError as error:
                 raise ValueError(f"part {k}: {error}") from None
             X = _canonical(X)
-            yield _Part(X.data, X.indices, np.diff(X.indptr).astype(np.int64), y)
+            yield Part(X.data, X.indices, np.diff(X.indptr).astype(np.int64), y)
 
-    return _write(
-        rows(), out, dtype, seed, lambda *_: layout or Layout(width), words, buckets=_BUCKETS
-    )
+    return _write(rows(), out, dtype, seed, lambda *_: layout or Layout(width), words)
 
 
 def _matrix(X: Any) -> Any:
@@ -249,18 +235,19 @@ class _Words:
 
 
 def _write(
-    parts: Iterable[_Part],
+    parts: Iterable[Part],
     out: str | Path,
     dtype: str,
     seed: int,
     layout: Callable[[int | None, int], Layout],
     words: _Words | None = None,
     *,
-    buckets: int,
+    size: float | None = None,
 ) -> Data:
     """Shuffle rows into a new folder, which gets its name when it is whole.
 
-    The layout is asked for when the lowest and highest column are known.
+    The layout is asked for when the lowest and highest column are known; `size` is that of the
+    rows in bytes, about.
     """
     out, words = Path(out), words or _Words()
     if out.exists():
@@ -272,7 +259,7 @@ def _write(
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
         folder = Path(scratch) / "store"
         folder.mkdir()
-        with _Buckets(Path(scratch), buckets, np.dtype(dtype)) as files:
+        with Buckets(Path(scratch), count_for(size), np.dtype(dtype)) as files:
             for part in parts:
                 files.put(part, rng)
             if files.rows == 0:
@@ -297,125 +284,26 @@ def _write(
     return open_store(out)
 
 
-def _bucket_count(source: str | Path) -> int:
+def _bytes_of(source: str | Path) -> float | None:
+    """Guess how many bytes the rows of a file have."""
     if is_stdin(source):
-        return _BUCKETS
-    rows = Path(source).stat().st_size * _GROWTH[is_packed(source)]
-    return int(np.clip(np.ceil(rows / _BUCKET_BYTES), 1, _MOST_BUCKETS))
+        return None
+    return Path(source).stat().st_size * _GROWTH[is_packed(source)]
 
 
-def _labelled_part(block: RowBlock) -> _Part:
+def _labelled_part(block: RowBlock) -> Part:
     """Leave out rows without a label."""
     labels = reading.lowest_labels(block)
     lengths = np.diff(block.ends, prepend=0)
     kept = ~np.isnan(labels)
     if kept.all():
-        return _Part(block.values, block.columns, lengths, labels)
+        return Part(block.values, block.columns, lengths, labels)
     cells = np.repeat(kept, lengths)
-    return _Part(block.values[cells], block.columns[cells], lengths[kept], labels[kept])
-
-
-def _rows_in_order(part: _Part, order: Array) -> _Part:
-    """Return the rows in another order."""
-    indptr = np.append(0, np.cumsum(part.lengths))
-    lengths = part.lengths[order]
-    ends = np.cumsum(lengths)
-    # The cell each new cell comes from: its row's old start, and its place in the row.
-    cells = np.repeat(indptr[order] - (ends - lengths), lengths)
-    cells += np.arange(cells.size)
-    return _Part(part.values[cells], part.columns[cells], lengths, part.labels[order])
-
-
-class _Buckets:
-    """Files of rows, each row in a random one; records of lengths, labels, columns, values."""
-
-    def __init__(self, folder: Path, count: int, dtype: Any):
-        self.folder = folder
-        self.paths = [folder / f"bucket{k}" for k in range(count)]
-        self.files: list[IO[bytes]] = [path.open("wb") for path in self.paths]
-        self.dtype = dtype
-        self.rows = 0
-        self.nonzeros = 0
-        self.lowest: int | None = None  # column
-        self.highest = -1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for file in self.files:
-            file.close()
-
-    def put(self, part: _Part, rng: np.random.Generator) -> None:
-        """Append each row to a random bucket."""
-        which = rng.integers(len(self.files), size=part.labels.size)
-        order = np.argsort(which, kind="stable")
-        part = _rows_in_order(part, order)
-        rows = np.append(0, np.cumsum(np.bincount(which, minlength=len(self.files))))
-        cells = np.append(0, np.cumsum(part.lengths))
-        with np.errstate(over="ignore"):
-            values = part.values.astype(self.dtype)
-        if not np.isfinite(values).all():
-            large = part.values[~np.isfinite(values)][0]
-            raise ValueError(
-                f"dtype={self.dtype.name!r}: the value {large:g} is beyond its range; use float64"
-            )
-        self.rows += part.labels.size
-        self.nonzeros += part.values.size
-        if part.columns.size:
-            low = int(part.columns.min())
-            self.lowest = low if self.lowest is None else min(self.lowest, low)
-            self.highest = max(self.highest, int(part.columns.max()))
-        for file, start, stop in zip(self.files, rows, rows[1:], strict=False):
-            if start == stop:
-                continue
-            first, last = cells[start], cells[stop]
-            np.array([stop - start, last - first]).tofile(file)
-            part.lengths[start:stop].tofile(file)
-            part.labels[start:stop].tofile(file)
-            part.columns[first:last].astype(np.int32).tofile(file)
-            values[first:last].tofile(file)
-
-    def take(self, rng: np.random.Generator) -> Iterator[_Part]:
-        """Give back the rows, bucket by bucket, deleting each."""
-        for file, path in zip(self.files, self.paths, strict=True):
-            file.close()
-            size = path.stat().st_size
-            if size > _TOO_LARGE * _BUCKET_BYTES:  # more came than was expected
-                count = min(_BUCKETS, -(-size // _BUCKET_BYTES))
-                inner = Path(f"{path}.parts")
-                inner.mkdir()
-                with _Buckets(inner, count, self.dtype) as smaller:
-                    for part in self._records(path):
-                        smaller.put(part, rng)
-                    path.unlink()
-                    yield from smaller.take(rng)
-                continue
-            fields: list[Any] = [list(parts) for parts in zip(*self._records(path), strict=True)]
-            path.unlink()
-            if fields:
-                yield _Part(*map(_joined, fields))
-
-    def _records(self, path: Path) -> Iterator[_Part]:
-        with path.open("rb") as bucket:
-            while (counts := np.fromfile(bucket, np.int64, 2)).size:
-                rows, cells = counts
-                lengths = np.fromfile(bucket, np.int64, rows)
-                labels = np.fromfile(bucket, np.float64, rows)
-                columns = np.fromfile(bucket, np.int32, cells)
-                values = np.fromfile(bucket, self.dtype, cells)
-                yield _Part(values, columns, lengths, labels)
-
-
-def _joined(arrays: list[Array]) -> Array:
-    """Join arrays, and let go of them."""
-    whole = np.concatenate(arrays)
-    arrays.clear()
-    return whole
+    return Part(block.values[cells], block.columns[cells], lengths[kept], labels[kept])
 
 
 def _shuffle(
-    buckets: _Buckets, folder: Path, first: int, words: _Words, rng: np.random.Generator
+    buckets: Buckets, folder: Path, first: int, words: _Words, rng: np.random.Generator
 ) -> None:
     """Write the rows of all buckets, each bucket's in random order."""
     total = 0
@@ -427,7 +315,7 @@ def _shuffle(
     ):
         np.zeros(1, np.int64).tofile(ends)
         for part in buckets.take(rng):
-            part = _rows_in_order(part, rng.permutation(part.labels.size))
+            part = rows_in_order(part, rng.permutation(part.labels.size))
             part.values.tofile(values)
             (part.columns - np.int32(first)).tofile(columns)
             (total + np.cumsum(part.lengths)).tofile(ends)

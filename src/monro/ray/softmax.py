@@ -225,10 +225,8 @@ class RaySoftmaxClassifier(RayEstimator):
         dataset : ray.data.Dataset
         label_column : str
         feature_columns : list of str, optional
-            Numbers, or one column of vectors of a length, or two of lists: the features of sparse
-            rows, counted from 0, and their values. By default all columns but the labels.
         n_features : int, optional
-            The width of sparse rows; by default the highest feature and one.
+            Both as of `RayLinearClassifier.fit`.
         checkpoint : str or Path, optional
             A folder that all nodes see. Should the driver be lost, the same call goes on from
             there. By default a temporary folder, where all nodes see the driver's: otherwise the

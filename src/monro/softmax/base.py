@@ -1,23 +1,21 @@
 """From checked data to weights: what a SoftmaxClassifier does inside `fit` and `partial_fit`."""
 
 from collections.abc import Callable
-from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import check_is_fitted
 
-from monro.errors import DivergenceError
-from monro.estimator import Estimator, drop_weightless, of_mean_one
-from monro.fitting import Record, run_epochs
-from monro.mapped import count, in_memory, look_up, rows_at
+from monro.estimator import drop_weightless, of_mean_one
+from monro.fitting import run_epochs
+from monro.mapped import count, in_memory, look_up
 from monro.rows import Array
 from monro.softmax.calibrate import multiplied, suited_multiple
-from monro.softmax.evaluate import Weights, losses
-from monro.softmax.layout import class_major, is_sparse, n_blocks, sparse_if_mostly_zero
+from monro.softmax.evaluate import Weights
+from monro.softmax.inference import Inference
+from monro.softmax.layout import is_sparse, n_blocks, sparse_if_mostly_zero
 from monro.softmax.lbfgs import fit_lbfgs
 from monro.softmax.placing import place_classes, sums_by_class
 from monro.softmax.plans import explain, make_plan
@@ -28,7 +26,6 @@ from monro.softmax.solvers import SOLVERS, Plan, make_sampler, rate_at
 from monro.softmax.start import local_variables, warm
 from monro.softmax.state import NOWHERE, State, new_state
 from monro.softmax.stream import (
-    Stream,
     grow,
     in_place,
     laid_out,
@@ -40,12 +37,8 @@ from monro.softmax.stream import (
 from monro.softmax.stretch import some_rows
 from monro.softmax.train import BatchTrainer, Problem, Task, Trainer, make_problem
 from monro.softmax.variational import ReduceTrainer, begin_at_random
+from monro.softmax.watch import divergence, evaluation, is_finite, runaway_check
 from monro.storage import fingerprint
-
-# A loss this many times that of guessing is not learning: explicit steps are running away.
-_RUNAWAY = 100.0
-# Scores to compute for the log-loss of an epoch's record.
-_SCORES = 1 << 22
 
 
 def _uses_blocks(plan: Plan, X: Any) -> bool:
@@ -78,53 +71,18 @@ def _begin(init: str, plan: Plan, problem: Problem, state: State) -> None:
         warm(plan, problem, state)
 
 
-def _is_finite(state: State) -> bool:
-    """Tell whether the weights are numbers."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(state.W.sum(dtype=np.float64)):
-            return bool(np.isfinite(state.bias).all())
-    return bool(np.isfinite(state.W).all() and np.isfinite(state.bias).all())
-
-
-def _judged(n: int, n_classes: int) -> Array:
-    """Return rows, evenly spread, on which the exact log-loss costs little."""
-    size = min(n, int(np.clip(_SCORES // n_classes, 100, 2000)))
-    return np.linspace(0, n - 1, size).astype(np.int64)
-
-
 def _same_shape(state: State, other: State) -> bool:
     """Tell whether two states belong to the same rows, classes and features."""
     return [part.shape for part in state] == [part.shape for part in other]
 
 
-class Softmax(Estimator):
-    """Base of SoftmaxClassifier, which adds labels, checks and predictions.
-
-    The model is ``_weights``. For whoever goes on from it there are ``_stream`` and ``_epochs``,
-    and after a fit with warm_start ``_local``, the local variables and which rows' they are.
-    """
-
-    classes_: Array
-    history_: list[Record]
-    learning_rate_: float | None
-    n_iter_: int
-    _weights: Weights
-    _stream: Stream
-    _epochs: int
-    _local: tuple[str, Array]
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_weights")
+class Softmax(Inference):
+    """The training half of SoftmaxClassifier, which adds labels and checks."""
 
     def _strata(self, y: Array) -> Array | None:
         classes, counts = np.unique(y, return_counts=True)
         held_out = y.size * self.validation_fraction
         return y if counts.min() > 1 and held_out >= classes.size else None
-
-    def _weights_checked(self) -> Weights:
-        check_is_fitted(self)
-        weights: Weights = self._weights
-        return weights
 
     @property
     def _fewest_features(self) -> int:
@@ -205,7 +163,7 @@ class Softmax(Estimator):
         chosen = explain(self, plan, n_classes, trials)
 
         with self._trainer(task._replace(plan=plan), state, rng, taken) as trainer:
-            evaluate, monitor = self._evaluation(trainer, held_out)
+            evaluate, monitor = evaluation(self, trainer, held_out)
             run_epochs(
                 self,
                 trainer,
@@ -213,7 +171,7 @@ class Softmax(Estimator):
                 y=self.classes_[y] if self._watched else y,
                 title=self.solver,
                 visits=y.size,
-                check=self._check(trainer, y),
+                check=runaway_check(self, trainer, y),
                 finish=lambda: self._finish(trainer, held_out),
                 seed=seed,
                 evaluate=evaluate,
@@ -257,60 +215,9 @@ class Softmax(Estimator):
         self.learning_rate_ = plan.eta0 if SOLVERS[plan.solver].takes_rate else None
         self.plan_ = plan._asdict()
 
-    def _evaluation(
-        self, trainer: Trainer, held_out: Any
-    ) -> tuple[Callable[[], Record] | None, str | None]:
-        """Return what to measure after each epoch, and which of it decides when to stop."""
-        problem = trainer.problem
-        rows = _judged(problem.y.size, self.classes_.size)
-        own = np.argsort(trainer.slots)[problem.y[rows]]
-        watching = self.tol is not None or self.verbose > 0
-        judged = rows_at(problem.X, rows) if watching else None
-
-        def evaluate() -> Record:
-            record = {}
-            if watching:
-                each = losses(trainer.weights(), judged, own, self._threads(), self.link)
-                record["log_loss"] = float(np.average(each, weights=problem.weight[rows]))
-            if held_out is not None:
-                X, y, weight = held_out
-                each = losses(trainer.weights(), X, y, self._threads(), self.link)
-                record["validation_loss"] = float(np.average(each, weights=weight))
-            return record
-
-        if held_out is not None:
-            return evaluate, "validation_loss"
-        return (evaluate if watching else None), ("log_loss" if self.tol is not None else None)
-
-    def _check(self, trainer: Trainer, y: Array) -> Callable[[Record], None]:
-        """Return a check that raises once a solver leaves the range of numbers."""
-        most = _RUNAWAY * (np.log(trainer.slots.size) + 1.0)
-
-        def check(record: Record) -> None:
-            likely = record["loss"] <= most or self.solver == "augment-reduce"  # a bound may be low
-            if likely and (self.solver == "implicit" or _is_finite(trainer.state)):
-                return
-            # The classes drawn may be unlucky ones; the exact loss decides.
-            rows = _judged(y.size, trainer.slots.size)
-            with np.errstate(all="ignore"):
-                judged = rows_at(trainer.problem.X, rows)
-                exact = losses(trainer.weights(), judged, y[rows]).mean()
-            if not exact <= most:
-                raise self._divergence(trainer.plan)
-
-        return check
-
-    def _divergence(self, plan: Plan) -> DivergenceError:
-        other = "" if self.learning_rate == "auto" else " or 'auto'"
-        return DivergenceError(
-            f"solver={self.solver!r} diverged with learning_rate={plan.eta0:g}: use a smaller "
-            f"learning_rate{other}, scale the features, or use solver='implicit', which no "
-            "learning rate makes diverge"
-        )
-
     def _finish(self, trainer: Trainer, held_out: Any = None) -> None:
-        if not _is_finite(trainer.state):
-            raise self._divergence(trainer.plan)
+        if not is_finite(trainer.state):
+            raise divergence(self, trainer.plan)
         self._weights = trainer.weights()
         if held_out is not None and self.link == "softmax" and self.posterior is None:
             X, y, weight = held_out
@@ -422,7 +329,7 @@ class Softmax(Estimator):
         history = [] if earlier is None else self.history_
         with self._trainer(task._replace(plan=slower), state, rng, taken) as trainer:
             record = trainer.epoch() | {"epoch": len(history) + 1}
-            self._check(trainer, y)(record)
+            runaway_check(self, trainer, y)(record)
             self._finish(trainer)
         self._note(plan)
         self.__dict__.pop("_local", None)
@@ -432,18 +339,3 @@ class Softmax(Estimator):
         self.history_ = [*history, record]
         self.n_iter_ = len(self.history_)
         return self
-
-    # ----------------------------------------------------------------------------------- weights
-
-    def __copy__(self) -> Self:
-        # partial_fit changes the weights in place: two models must not share them.
-        other = super().__copy__()
-        for name in ("_weights", "_stream"):
-            if name in other.__dict__:
-                setattr(other, name, deepcopy(getattr(self, name)))
-        return other
-
-    def _class_weights(self) -> Any:
-        """Return the weights as ``[class, feature]``."""
-        W, scale, _, slots, _ = self._weights
-        return W if sp.issparse(W) else class_major(W)[slots] * scale[slots, None]

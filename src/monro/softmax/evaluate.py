@@ -107,7 +107,7 @@ def log_normaliser(S: Array) -> Array:
     return np.asarray(top + np.log(np.exp(S - top[:, None]).sum(axis=1)))
 
 
-def log_probabilities(S: Array, link: str = "softmax") -> Array:
+def log_probabilities(S: Array, link: str) -> Array:
     """Return ``log p_k`` of each row and class, from their scores."""
     if link == "softmax":
         return np.asarray(S - log_normaliser(S)[:, None])
@@ -299,22 +299,9 @@ def evaluate_labels(
     n_jobs: int = 1,
     link: str = "softmax",
 ) -> dict[str, float]:
-    """Measure a softmax model on rows of several labels.
+    """Measure a softmax model on rows of several labels; parameters as of `evaluate`.
 
-    Parameters
-    ----------
-    weights : Weights
-        The model.
-    X : CSR matrix or array
-        Rows.
-    Y : CSR array of bool of shape (n_rows, n_classes)
-        The labels, one or more a row.
-    sample_weight : array of shape (n_rows,)
-        Weights of the rows in all means.
-    n_jobs : int
-        Threads.
-    link : {"softmax", "probit", "logistic"}
-        From scores to probabilities.
+    Y is a CSR array of bool of shape (n_rows, n_classes), with a label or more in each row.
 
     Returns
     -------

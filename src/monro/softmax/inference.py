@@ -4,14 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from monro import checks
 from monro.rows import Array
 from monro.softmax import evaluate as evaluator
-from monro.softmax.base import Softmax
+from monro.softmax.fitted import FittedSoftmax
 from monro.summary import Summary, summarise
 
 
-class Inference(Softmax):
+class Inference(FittedSoftmax):
     """The part of `SoftmaxClassifier` that is about its likelihood and its posterior."""
 
     def bound(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -37,15 +36,6 @@ class Inference(Softmax):
         True
         """
         return self._mean_of(evaluator.bounds, X, y, sample_weight, self.solver)
-
-    def _mean_of(self, each_of: Any, X: Any, y: Any, sample_weight: Any, option: Any) -> float:
-        """Return the weighted mean over rows of what the evaluator measures for each."""
-        weights = self._weights_checked()
-        X, y = checks.data(self, X, y, reset=False)
-        codes = checks.codes(y, self.classes_, "the model does not know")
-        weight = None if sample_weight is None else checks.weights(sample_weight, X)
-        each = each_of(weights, X, codes, self.link, option, self._threads())
-        return float(np.average(each, weights=weight))
 
     def _spread(self) -> tuple[Array, Array]:
         spread = self._weights_checked().spread

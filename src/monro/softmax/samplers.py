@@ -80,21 +80,12 @@ def _make_distinct(chosen: Array, n: int, rng: np.random.Generator) -> None:
         chosen[again] = rng.integers(n, size=(again.size, m), dtype=np.int32)
 
 
-class StratifiedClasses(NamedTuple):
+class StratifiedClasses(UniformClasses):
     """One class of each of m equal parts of those other than y: ``c`` is the size of the part.
 
-    Every class is as likely as with `UniformClasses`, but none is drawn twice, so that there is
-    nothing to sort; and the sums vary less.
+    Every class is as likely as with `UniformClasses`, on the mean over y; but none is drawn twice,
+    so that there is nothing to sort; and the sums vary less.
     """
-
-    n_classes: int
-    m: int
-    slots: int
-    dtype: str
-
-    @property
-    def per_step(self) -> int:
-        return self.m
 
     def draw(self, rows: Array, y: Array, rng: np.random.Generator) -> Slots:
         borders = np.linspace(0, self.n_classes - 1, self.m + 1).astype(np.int32)
@@ -105,13 +96,6 @@ class StratifiedClasses(NamedTuple):
         chosen = np.empty(points.shape, np.int32)
         _pick(points, borders, size.astype(points.dtype), y, chosen)
         return Slots(chosen, np.broadcast_to(_float(np.log(size), self.dtype), chosen.shape))
-
-    def touched(self, y: Array, counts: Array) -> Array:
-        return _touched(counts, self.chances())
-
-    def chances(self) -> Array:
-        """Return, for each slot, the mean chance to be drawn for an example of another class."""
-        return np.full(self.slots, self.m / (self.n_classes - 1))
 
 
 @vector_kernel

@@ -37,6 +37,17 @@ def test_fit_as_json(folder, tmp_path):
     assert np.isfinite(result["mean_loss"])
 
 
+@pytest.mark.parametrize("task", ["binary", "softmax"])
+def test_what_is_told_is_of_the_epoch_that_was_kept(task, folder, tmp_path):
+    flags = ["--set", "early_stopping=true", "--set", "max_epochs=30", "--json", "--quiet"]
+    text = output("fit", folder / "three.train", tmp_path / "model", "--task", task, *flags)
+    result = json.loads(text)
+    history = monro.load(tmp_path / "model").history_
+    best = min(history, key=lambda record: record["validation_loss"])
+    assert result["kept_epoch"] == best["epoch"] < result["epochs"]
+    assert result["validation_loss"] == best["validation_loss"]
+
+
 def test_fit_quietly(folder, tmp_path):
     result = invoke("fit", folder / "binary.train", tmp_path / "model", "--quiet")
     assert result.stderr == ""

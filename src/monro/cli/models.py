@@ -188,7 +188,7 @@ def fit(
     seconds = time.perf_counter() - begin
     estimator._layout = data.layout._asdict()
     save_model(estimator, model, checkpoint)
-    last = estimator.history_[-1]
+    kept = _kept_epoch(estimator)
     result = {
         "model": str(model),
         "rows": rows,
@@ -198,11 +198,19 @@ def fit(
         "solver": getattr(estimator, "solver_", estimator.solver),
         **({"learning_rate": estimator.learning_rate_} if estimator.learning_rate_ else {}),
         "epochs": estimator.n_iter_,
+        **({"kept_epoch": kept["epoch"]} if "validation_loss" in kept else {}),
         "seconds": seconds,
-        **({"mean_loss": last["loss"]} if task != "softmax" else {}),
-        **{name: last[name] for name in _MEASURED if name in last},
+        **({"mean_loss": kept["loss"]} if task != "softmax" else {}),
+        **{name: kept[name] for name in _MEASURED if name in kept},
     }
     print_result(type(estimator).__name__, result, as_json)
+
+
+def _kept_epoch(estimator: Any) -> dict[str, Any]:
+    """Return the record of the epoch whose weights were kept."""
+    history: list[dict[str, Any]] = estimator.history_
+    judged = [record for record in history if "validation_loss" in record]
+    return min(judged, key=lambda record: record["validation_loss"], default=history[-1])
 
 
 # ---------------------------------------------------------------------------------------- predict

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, log_expit, logsumexp
 
@@ -181,7 +181,9 @@ def test_a_sweep_is_what_numpy_makes_of_the_formulas(
         "shared": n if share else 1,
     }
     actual, loss = take(rule, model, X, y, drawn, scale=0.5 + rng.random(K), **options)
-    expected, total = naive_sweep(reference, model, X, y, drawn, **options)
+    with np.errstate(over="ignore", invalid="ignore"):
+        expected, total = naive_sweep(reference, model, X, y, drawn, **options)
+    assume(total < 1e6)  # gradient steps may run away, and then agree in no digit
     assert_models_agree(actual, expected, 1e-10)
     assert loss == pytest.approx(total, rel=1e-10)
 

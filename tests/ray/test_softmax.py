@@ -12,6 +12,7 @@ from monro import SoftmaxClassifier, load
 from monro.errors import CheckpointError
 from monro.ray import RaySoftmaxClassifier
 from monro.ray.shards import dataset_of
+from monro.ray.softmax import forget
 from monro.softmax.evaluate import losses
 from monro.studies.data import LOADERS, next_word
 from monro.studies.nextword import log_loss as next_word_loss
@@ -128,3 +129,18 @@ def test_real_data_ends_within_two_percent_of_one_machine(name, epochs):
     codes = np.searchsorted(alone.classes_, y)
     loss = next_word_loss if name == "wikitext2" else lambda W, X, y: losses(W, X, y).mean()
     assert loss(local._weights, X, codes) <= 1.02 * loss(alone._weights, X, codes)
+
+
+def test_of_a_folder_only_the_checkpoint_is_removed(tmp_path):
+    X, y = many_classes(n=500)
+    dataset = dataset_of(X, y, 2)
+    for name in ("own", "shared"):
+        folder = tmp_path / name
+        model = RaySoftmaxClassifier(workers=1, max_epochs=2, random_state=0)
+        model.fit(dataset, "label", n_features=X.shape[1], checkpoint=folder)
+        assert len(list(folder.iterdir())) == 2
+    (tmp_path / "shared" / "thesis.txt").write_text("years of work")
+    forget(tmp_path / "own")
+    forget(tmp_path / "shared")
+    assert not (tmp_path / "own").exists()
+    assert [path.name for path in (tmp_path / "shared").iterdir()] == ["thesis.txt"]

@@ -11,6 +11,7 @@ from monro.data.registry import resolve, target_of
 from monro.progress import patient_console
 from monro.ray import RayLinearClassifier, RaySoftmaxClassifier
 from monro.ray.shards import dataset_of, read_parquet
+from monro.ray.softmax import forget
 from monro.ray.team import connect
 
 _ESTIMATORS: dict[str, Any] = {"binary": RayLinearClassifier, "softmax": RaySoftmaxClassifier}
@@ -69,7 +70,11 @@ def fit(
     local = estimator.to_local()
     if layout is not None:
         local._layout = layout._asdict()
-    save_model(local, model, checkpoint)
+    if checkpoint is not None and checkpoint.is_dir():  # of a softmax
+        save_model(local, model, None)
+        forget(checkpoint)
+    else:
+        save_model(local, model, checkpoint)
     seconds = time.perf_counter() - begin
     result = {
         "model": str(model),

@@ -3,7 +3,6 @@
 import difflib
 import json
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -160,5 +159,5 @@ def run_fit(
 def save_model(estimator: Any, model: Path, checkpoint: Path | None) -> None:
     """Save; then the model is safe, and the checkpoint's work is done."""
     estimator.save(model)
-    if checkpoint is not None:  # of a cluster it is a folder
-        shutil.rmtree(checkpoint) if checkpoint.is_dir() else checkpoint.unlink(missing_ok=True)
+    if checkpoint is not None:
+        checkpoint.unlink(missing_ok=True)

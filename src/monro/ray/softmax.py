@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -34,6 +35,7 @@ from monro.softmax.stretch import Judged, rows_to_judge
 from monro.storage import Checkpoint
 
 _SHARDS = 4  # for each worker: while one is under way, others are there
+_MANIFEST = "manifest.monro"
 
 
 class Training(Enduring, Rounds):
@@ -98,7 +100,7 @@ class Folder(Checkpoint):
     def __init__(self, folder: Path, estimator: Any, data: str):
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        super().__init__(folder / "manifest.monro", estimator, data, {})
+        super().__init__(folder / _MANIFEST, estimator, data, {})
 
     def _of(self, epochs: int) -> Path:
         return self.folder / f"epoch-{epochs}"
@@ -116,6 +118,15 @@ class Folder(Checkpoint):
         for other in self.folder.glob("epoch-*"):
             if other != folder:
                 shutil.rmtree(other, ignore_errors=True)
+
+
+def forget(folder: Path) -> None:
+    """Remove a checkpoint, and its folder if nothing else is in it."""
+    (folder / _MANIFEST).unlink(missing_ok=True)
+    for kept in folder.glob("epoch-*"):
+        shutil.rmtree(kept)
+    with suppress(OSError):
+        folder.rmdir()
 
 
 class RaySoftmaxClassifier(RayEstimator):

@@ -45,6 +45,7 @@ def blocks(path):
     return _BLOCK.findall(path.read_text())
 
 
+@pytest.mark.documents
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_documents(path, tmp_path, monkeypatch):
     """Python with prompts, scripts without, and what is for a shell; files stay for the next."""

@@ -85,10 +85,10 @@ def test_every_public_name_has_an_example(name):
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_every_parameter_is_described(name):
     kind = getattr(monro, name)
-    described = kind.__doc__
+    described = inspect.getdoc(kind)
     if name == "LinearRegressor":  # which says what differs
-        described += LinearClassifier.__doc__
-    headings = re.findall(r"\n    (\w+(?:, \w+)*) : ", described)  # "delta, radius : float"
+        described += inspect.getdoc(LinearClassifier)
+    headings = re.findall(r"\n(\w+(?:, \w+)*) : ", described)  # "delta, radius : float"
     assert set(kind().get_params()) <= set(", ".join(headings).split(", "))
 
 

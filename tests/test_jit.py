@@ -23,8 +23,7 @@ from monro.linear.sgd import sgd_epoch
 from monro.linear.solvers import SOLVERS
 from monro.rows import as_rows, dot
 from tests import processes
-
-needs_compiler = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="compilation is off")
+from tests.marks import needs_compiler
 
 
 def problem():

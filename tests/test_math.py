@@ -6,7 +6,6 @@ And the functions that loops over classes call, in both precisions.
 import math
 from decimal import Decimal, localcontext
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,6 +14,7 @@ from scipy import special
 
 from monro._jit import vector_kernel
 from monro._math import fast_exp, fast_log, fast_omega, omega, sigmoid, softplus
+from tests.marks import needs_compiler
 
 PROPERTY = settings(deadline=None, derandomize=True, max_examples=200)
 NORMAL = 708.0  # exp(-708) is still a normal number, with all its digits
@@ -155,9 +155,6 @@ def tabulated(tabulate, x, dtype):
     return x.astype(np.float64), out.astype(np.float64)
 
 
-needs_compiler = pytest.mark.skipif(
-    bool(numba.config.DISABLE_JIT), reason="plain Python has one precision"
-)
 in_both = pytest.mark.parametrize(
     ("dtype", "accuracy"), [("float32", 4e-7), ("float64", 1e-14)], ids=["single", "double"]
 )

@@ -2,9 +2,7 @@
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
-import pytest
 import scipy.sparse as sp
 
 from monro.softmax.layout import LANES, class_major, n_blocks, view_of
@@ -12,7 +10,6 @@ from monro.softmax.state import new_state
 from monro.softmax.sweep import Blocks, Examples, Settings, Slots, Unbounded, new_scratch, sweep
 
 # Without the compiler the functions of float32 are those of float64, and overflow elsewhere.
-needs_compiler = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="compilation is off")
 
 
 class Model(NamedTuple):

@@ -10,12 +10,12 @@ from scipy.special import logsumexp, wrightomega
 from monro.softmax.implicit import Implicit
 from monro.softmax.separable import SeparableImplicit
 from monro.softmax.sweep import Blocks, Slots
+from tests.marks import needs_compiler
 from tests.softmax.helpers import (
     Model,
     assert_models_agree,
     drawn_classes,
     draws,
-    needs_compiler,
     proximal_step,
     random_model,
     take,

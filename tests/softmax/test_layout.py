@@ -23,11 +23,11 @@ from monro.softmax.layout import (
 )
 from monro.softmax.state import NOWHERE, new_state
 from monro.softmax.sweep import Blocks, Examples, Slots, own_scores
+from tests.marks import needs_compiler
 from tests.softmax.helpers import (
     assert_models_agree,
     draws,
     fill,
-    needs_compiler,
     random_model,
     read,
     take,

@@ -6,6 +6,7 @@ multiplication does what epochs of such steps would do. It is judged by the exac
 and taken only as far as these leave no doubt.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,33 +68,57 @@ def is_due(plan: Plan, epochs: int) -> bool:
     return not plain and 2 * epochs >= plan.epochs and (plan.epochs - epochs) % every == 0
 
 
-def best_multiple(S: Array, judged: Judged, ridge: float) -> float:
-    """Return c ≥ 1 for which ``c W, c b`` has the least loss, plus c² times the ridge's cost.
+def slopes_at(c: float, S: Array, codes: Array) -> Array:
+    """Return the slope of each row's loss ``log Σ_k e^{c z_k}`` in c, ``z_k = s_k - s_y``."""
+    Z = S - S[np.arange(S.shape[0]), codes][:, None]
+    P = c * Z
+    P -= P.max(axis=1, keepdims=True)
+    np.exp(P, out=P)
+    return np.asarray(np.einsum("ik,ik->i", P, Z) / P.sum(axis=1))
 
-    S are the scores of the judged rows. It is 1 where little is to be gained.
+
+def sure_root(
+    slopes: Callable[[float], Array],
+    weight: Array,
+    ridge: float,
+    *,
+    errors: float,
+    unseen: float,
+    tolerance: float,
+) -> float:
+    """Return c from 1 to 4 where the mean slope, plus that of ``c² ridge``, surely is not below 0.
+
+    The weights' sum is 1. To the slope so many standard errors are added, of a sample of rows of
+    which so large a share was not seen.
     """
-    S = S - S[np.arange(S.shape[0]), judged.codes][:, None]
-
-    def slopes(c: float) -> Array:
-        """Return the slope of each row's loss in c."""
-        P = c * S
-        P -= P.max(axis=1, keepdims=True)
-        np.exp(P, out=P)
-        return np.asarray(np.einsum("ik,ik->i", P, S) / P.sum(axis=1))
-
     each = slopes(1.0)
-    mean = judged.weight @ each
-    variance = (judged.weight**2 @ (each - mean) ** 2) * (1.0 - judged.share)
-    doubt = _DOUBT * np.sqrt(variance)
+    mean = weight @ each
+    variance = (weight**2 @ (each - mean) ** 2) * unseen
+    doubt = errors * np.sqrt(variance)
 
     def slope(c: float) -> float:
-        return float(judged.weight @ slopes(c) + 2.0 * c * ridge + doubt)
+        return float(weight @ slopes(c) + 2.0 * c * ridge + doubt)
 
     if mean + 2.0 * ridge + doubt >= 0.0:
         return 1.0
     if slope(_FARTHEST) <= 0.0:
         return _FARTHEST
-    c = float(brentq(slope, 1.0, _FARTHEST, xtol=0.05))
+    return float(brentq(slope, 1.0, _FARTHEST, xtol=tolerance))
+
+
+def best_multiple(S: Array, judged: Judged, ridge: float) -> float:
+    """Return c ≥ 1 for which ``c W, c b`` has the least loss, plus c² times the ridge's cost.
+
+    S are the scores of the judged rows. It is 1 where little is to be gained.
+    """
+    c = sure_root(
+        lambda c: slopes_at(c, S, judged.codes),
+        judged.weight,
+        ridge,
+        errors=_DOUBT,
+        unseen=1.0 - judged.share,
+        tolerance=0.05,
+    )
     return c if c >= _WORTH_IT else 1.0
 
 

@@ -1,1 +1,1 @@
-"""Benchmarks: one module for each claim, peers in the same run, results as JSON."""
+"""Benchmarks: one module per claim, with peers in the same run and results as JSON."""

@@ -7,21 +7,21 @@ import warnings
 from benchmarks import harness
 
 NAMES = {
-    "throughput": "epochs a second on sparse text, one thread and two, beside SGDClassifier",
+    "throughput": "epochs per second on sparse text, one thread and two, beside SGDClassifier",
     "optimum": "time to within 1 % of the optimal objective on RCV1, beside every peer",
     "peers": "six data sets, seven learners: time, objective, test error",
     "scaling": "time per epoch against non-zeros, width and threads",
-    "blocks": "softmax: what sixteen classes a step cost and bring, up to a million classes",
+    "blocks": "softmax: cost and benefit of sixteen classes per step, up to a million classes",
     "manyclasses": "softmax: time to equal train log-loss, beside scikit-learn and PyTorch",
-    "untuned": "softmax: the default beside the best by hand on six sets, and over the rates",
-    "heldout": "softmax: test log-loss with early stopping, beside LogisticRegression with C tuned",
+    "untuned": "softmax: the default beside tuned solvers on six data sets, and at other rates",
+    "heldout": "softmax: test log-loss with early stopping, beside a tuned LogisticRegression",
     "nextword": "softmax: WikiText-2's next word, 33,278 classes: ablation, rates, variance",
-    "reduce": "augment and reduce: choices of known coefficients, and classes drawn by frequency",
+    "reduce": "augment and reduce: recovery of known coefficients, and classes drawn by frequency",
     "tagging": "CRF: CoNLL-2000 chunking beside CRFsuite",
     "readers": "reading svmlight text, beside scikit-learn's loader",
     "larger": "training on data several times larger than the memory allowed",
-    "cluster": "Ray on two nodes: time, bytes, loss for 1, 2, 4 workers; kills; what it costs",
-    "coldstart": "seconds until --help, a first fit cold and warm, a second fit",
+    "cluster": "Ray on two nodes: time, bytes, loss for 1, 2, 4 workers; kills; a cost model",
+    "coldstart": "seconds of --help, of a first fit with a cold and a warm cache, of a second fit",
 }
 
 
@@ -29,15 +29,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     listing = "; ".join(f"{name}: {text}" for name, text in NAMES.items())
     parser.add_argument("names", nargs="*", metavar="NAME", help=listing)
-    parser.add_argument("--quick", action="store_true", help="smaller and fewer: a smoke test")
-    parser.add_argument("--render", action="store_true", help="make the documents' tables anew")
+    parser.add_argument("--quick", action="store_true", help="a smoke test with less data")
+    parser.add_argument("--render", action="store_true", help="update the tables in the documents")
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in NAMES]
     if unknown:
         parser.error(f"unknown benchmark {unknown[0]!r}: choose from {', '.join(NAMES)}")
     if not options.names and not options.render:
         parser.print_help()
-    # Peers warn of stopping before their tolerance: here they are stopped on purpose.
+    # Peers warn when they stop before they reach their tolerance: here that is on purpose.
     warnings.filterwarnings("ignore", module="sklearn|vowpalwabbit")
     for name in options.names:
         result = importlib.import_module(f"benchmarks.{name}").run(quick=options.quick)

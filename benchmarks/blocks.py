@@ -1,7 +1,7 @@
-"""Blocks of sixteen classes: what a step brings, what it costs, how that grows with the classes.
+"""Blocks of sixteen classes: the progress and the cost of a step, by the number of classes.
 
-Log-losses are exact, on the training rows, after 50 epochs at the automatic rate; beside them the
-optimum that L-BFGS finds. Steps are timed on synthetic rows of 20 non-zeros out of 500 features.
+Log-losses are exact, on the training rows, after 50 epochs at the automatic rate; beside them is
+the optimum that L-BFGS finds. Steps are timed on synthetic rows with 20 non-zeros of 500 features.
 """
 
 import resource
@@ -19,19 +19,19 @@ from benchmarks.harness import markdown
 from monro import SoftmaxClassifier
 
 SETS = {"Bibtex": datasets.bibtex, "Delicious": datasets.delicious, "MNIST": datasets.mnist}
-# As in the paper, but for the classes drawn.
-PLAIN: dict[str, Any] = {"formulation": "difference", "epoch_decay": 0.9}
+# As in the paper, except for how classes are drawn.
+PAPER: dict[str, Any] = {"formulation": "difference", "epoch_decay": 0.9}
 KINDS: dict[str, dict[str, Any]] = {
-    "one class a step": {"sampling": "uniform", "classes_per_step": 1, **PLAIN},
-    "a block": {"sampling": "block", **PLAIN},
-    "a block by frequency": {"sampling": "frequency", **PLAIN},
+    "one class a step": {"sampling": "uniform", "classes_per_step": 1, **PAPER},
+    "a block": {"sampling": "block", **PAPER},
+    "a block by frequency": {"sampling": "frequency", **PAPER},
 }
 ITERATIONS = {"Bibtex": 200, "Delicious": 300, "MNIST": 150}  # of L-BFGS
 CLASSES = [10**3, 10**4, 10**5, 10**6]
 
 
 def rows(n: int, n_classes: int) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Return rows of 20 non-zeros out of 500 features, of unit length, and random classes."""
+    """Return unit rows with 20 non-zeros of 500 features, and random classes."""
     rng = np.random.default_rng(0)
     columns = np.argsort(rng.random((n, 500), np.float32), axis=1)[:, :20].astype(np.int32)
     data = np.full(20 * n, 20**-0.5, np.float32)
@@ -40,7 +40,7 @@ def rows(n: int, n_classes: int) -> tuple[sp.csr_matrix, np.ndarray]:
 
 
 def microseconds(X: Any, y: np.ndarray, n_classes: int, epochs: int, **settings: Any) -> float:
-    """Return the median time of a step over some epochs, the first left out."""
+    """Return the median time of a step over some epochs, without the first."""
     model = SoftmaxClassifier(
         **settings,
         learning_rate=1.0,
@@ -53,7 +53,7 @@ def microseconds(X: Any, y: np.ndarray, n_classes: int, epochs: int, **settings:
 
 
 def million() -> None:
-    """Fit and predict with a million classes; print seconds and the largest memory used."""
+    """Fit and predict with a million classes; print the seconds and the peak memory."""
     X, y = rows(500_000, 10**6)
     begin = time.perf_counter()
     model = SoftmaxClassifier(

@@ -1,7 +1,7 @@
-"""Ray: the softmax and linear models on two nodes of this host, beside one process alone.
+"""Ray: softmax and linear models on two nodes of this host, beside a single process.
 
-Time and bytes for 1, 2 and 4 workers, workers killed at random, and a model of the cost that is
-fitted to three data sets and asked about a fourth.
+Time and bytes for 1, 2 and 4 workers, workers killed at random, and a cost model that is fitted to
+three data sets and predicts a fourth.
 """
 
 from typing import Any
@@ -23,14 +23,14 @@ def run(*, quick: bool) -> dict[str, Any]:
     return measure(quick=quick)
 
 
-# What to plan for: rows, their non-zeros, features, and a node.
+# The problem and the nodes to plan for.
 ROWS, NONZEROS, FEATURES = 10**10, 50, 10**4
 NODE_CORES, NODE_BYTES, NODE_NETWORK = 16, 128e9, 1.25e9
-SHARE = 0.7  # of a node's memory that weights may take
+SHARE = 0.7  # the part of a node's memory that weights may take
 
 
 def _plan(cost: dict[str, Any], n_classes: int) -> dict[str, float]:
-    """Return what an epoch over all rows takes, with as many nodes as hold the weights."""
+    """Return the cost of an epoch over all rows, with as many nodes as the weights need."""
     weights = 4.0 * n_classes * FEATURES
     nodes = max(1, int(np.ceil(weights / (SHARE * NODE_BYTES))))
     parts = nodes * NODE_CORES
@@ -96,7 +96,7 @@ def _fault_table(faults: dict[str, Any]) -> str:
     rows = [
         ["workers killed", str(faults["killed"])],
         ["runs", str(len(runs))],
-        ["of them, ended with every bit of the undisturbed run", str(same)],
+        ["runs with the same bits as the undisturbed run", str(same)],
         ["seconds, undisturbed", f"{faults['undisturbed']:.0f}"],
         [f"seconds, median of runs with up to {KILLS_A_RUN} killed", f"{seconds:.0f}"],
         ["seconds, longest", f"{max(run['seconds'] for run in runs):.0f}"],

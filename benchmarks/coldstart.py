@@ -1,4 +1,4 @@
-"""Cold start: --help, a first fit with an empty and a warm kernel cache, a second fit."""
+"""Cold start: seconds of --help, of a first fit with a cold and a warm cache, of a second fit."""
 
 import os
 import statistics

@@ -1,4 +1,4 @@
-"""The data: that of the studies, more real sets from $MONRO_DATA, and a generated one."""
+"""Data sets: those of the studies, more from $MONRO_DATA, and a synthetic one."""
 
 import os
 from functools import cache
@@ -51,7 +51,7 @@ def folder() -> Path:
 
 def _svmlight(*names: str) -> list[Any]:
     loaded = list(load_svmlight_files([str(folder() / name) for name in names]))
-    for X in loaded[::2]:  # several peers take 32-bit indices only
+    for X in loaded[::2]:  # several peers accept 32-bit indices only
         X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
     return loaded
 
@@ -68,7 +68,7 @@ def news20() -> Data:
 
 @cache
 def news20_groups() -> Data:
-    """Return the twenty groups, rows of unit length."""
+    """Return 20 newsgroups with rows of unit length."""
     X, y, test_X, test_y = news20()
     return Data(normalize(X), y, normalize(test_X), test_y)
 
@@ -83,11 +83,11 @@ def w8a() -> Data:
     return _split(*_svmlight("w8a/w8a.svm.gz"))
 
 
-# ------------------------------------------------------------------------------------- generated
+# ------------------------------------------------------------------------------------- synthetic
 
 
 def zipf_rows(n: int, d: int, draws: int, seed: int = 0) -> sp.csr_matrix:
-    """Text-like rows: `draws` words a row, word k with probability ∝ 1/(k + 10), tf-idf, norm 1."""
+    """Return tf-idf rows of norm 1: `draws` words each, word k with probability ∝ 1/(k + 10)."""
     rng = np.random.default_rng(seed)
     cumulative = np.cumsum(1.0 / (np.arange(d) + 10.0))
     words = np.searchsorted(cumulative, rng.random(n * draws) * cumulative[-1]).astype(np.int32)
@@ -104,7 +104,7 @@ def zipf_rows(n: int, d: int, draws: int, seed: int = 0) -> sp.csr_matrix:
 
 @cache
 def zipf(n: int = 200_000, d: int = 47_000, draws: int = 75) -> Data:
-    """Zipf rows labelled by a sparse linear rule with noise."""
+    """Return Zipf rows labelled by a sparse linear rule with noise."""
     X = zipf_rows(n, d, draws)
     rng = np.random.default_rng(1)
     scores = X @ (rng.standard_normal(d) * (rng.random(d) < 0.1))

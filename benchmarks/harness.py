@@ -1,4 +1,4 @@
-"""Timing, results on disk, and the tables made from them."""
+"""Timing, results on disk, and the tables in documents that are made from them."""
 
 import importlib
 import json
@@ -12,20 +12,20 @@ from typing import Any
 from monro import studies
 from monro.report.content import Table
 from monro.report.tables import markdown as report_table
-from monro.studies.journal import Journal, made_with, plain
+from monro.studies.journal import Journal, environment, to_json_types
 from monro.studies.runner import journal_path
 
 RESULTS = Path(__file__).parent / "results"
 _ROOT = Path(__file__).parent.parent
 README = _ROOT / "README.md"
-# Where tables of results stand.
+# The documents with tables of results.
 _TABLES = ("softmax.md", "untuned.md", "choice.md", "tagging.md", "scaling.md", "results.md")
-STUDIES = _ROOT / "docs" / "results"  # what `monro reproduce` found, in full
+STUDIES = _ROOT / "docs" / "results"  # full results of `monro reproduce`
 DOCUMENTS = [README, *(_ROOT / "docs" / name for name in _TABLES)]
 
 
 def median_seconds(runs: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
-    """Time each run `repeats` times, taking turns so that all meet the same noise."""
+    """Time each run `repeats` times, in turns, so that all are exposed to the same noise."""
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for run in runs.values():
         run()
@@ -40,8 +40,8 @@ def median_seconds(runs: dict[str, Callable[[], Any]], repeats: int) -> dict[str
 def save(name: str, result: dict[str, Any], *, quick: bool) -> Path:
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}{'-quick' if quick else ''}.json"
-    document = {"benchmark": name, "machine": made_with(), **result}
-    path.write_text(json.dumps(plain(document), indent=1) + "\n")
+    document = {"benchmark": name, "machine": environment(), **result}
+    path.write_text(json.dumps(to_json_types(document), indent=1) + "\n")
     return path
 
 
@@ -51,7 +51,7 @@ def load(name: str) -> dict[str, Any]:
 
 
 def markdown(header: list[str], rows: list[list[str]]) -> str:
-    """Return a Markdown table, the first column to the left, the others to the right."""
+    """Return a Markdown table; the first column is left-aligned, the others right-aligned."""
     return report_table(Table("", header, rows))
 
 
@@ -61,7 +61,7 @@ def tables(name: str, result: dict[str, Any]) -> str:
 
 
 def study(name: str) -> str:
-    """Return all tables of a study, or of all what they found."""
+    """Return all tables of a study; for "findings", the findings of all studies."""
     if name == "findings":
         return _findings()
     found = studies.get(name)
@@ -88,7 +88,7 @@ _BLOCK = re.compile(r"(<!-- (benchmark|study): ([\w-]+) -->\n).*?(<!-- end -->)"
 
 
 def rendered(document: Path) -> str:
-    """Return a document with every benchmark's and study's tables made anew from the results."""
+    """Return a document with all tables of benchmarks and studies made from the results."""
 
     def made(kind: str, name: str) -> str:
         return study(name) if kind == "study" else tables(name, load(name))

@@ -1,9 +1,9 @@
 """Log-loss on test rows: `SoftmaxClassifier(early_stopping=True)` beside LogisticRegression.
 
-scikit-learn's C is chosen by cross-validation on three folds, on two with more than a thousand
-classes: from 1, by powers of ten, as long as it gets better; 100 iterations, 30 with so many
-classes. It is about losses: the seconds were taken while another benchmark ran. Classes without a
-training row are left out.
+scikit-learn's C is chosen by cross-validation with three folds and 100 iterations (two and 30 with
+more than a thousand classes): from 1, by powers of ten, as long as the loss improves. The benchmark
+is about losses: the seconds were measured while another benchmark ran. Classes without a training
+row are left out.
 """
 
 import time
@@ -20,11 +20,11 @@ from benchmarks.manyclasses import SETS
 from benchmarks.untuned import MANY
 from monro import SoftmaxClassifier
 
-UNSEEN = 1e-12  # probability of a class that a fold has no row of
+UNSEEN = 1e-12  # probability of a class without a row in the fold
 
 
 def cross_validated(data: datasets.Data) -> dict[str, Any]:
-    """Return LogisticRegression's test log-loss at the C that cross-validation likes."""
+    """Return the test log-loss of LogisticRegression at the C chosen by cross-validation."""
     begin = time.perf_counter()
     classes = np.unique(data.y)
     folds, iterations = (2, 30) if classes.size > MANY else (3, 100)

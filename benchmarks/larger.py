@@ -1,9 +1,9 @@
-"""Training on data several times larger than the memory allowed: linear, softmax, CRF.
+"""Training on data several times larger than the memory limit: linear, softmax, CRF.
 
-Each is fitted in memory first, then from files with a limit of what the model takes (the file it is
-saved to), a local variable for each row where the solver has one, and 500 MB. The limit is the
-kernel's, on all memory of the process with what it keeps of files (a control group); it takes the
-rights to make one, and to empty the cache of files before.
+Each model is fitted in memory first, then from files with a memory limit: the size of the model
+file, the local variables of rows if the solver has any, and 500 MB. A control group of the kernel
+enforces the limit on all memory of the process including cached files. That needs the rights to
+create a control group, and to drop the page cache before.
 """
 
 import json
@@ -22,10 +22,10 @@ from benchmarks.datasets import zipf_rows
 from benchmarks.harness import markdown
 from monro.data.convert import write_store
 from monro.data.store import open_store
-from monro.mapped import in_memory, row_parts, rows_between
+from monro.mapped.matrices import in_memory, row_chunks, slice_rows
 
-BESIDE = 500_000_000
-_JUDGED = 20_000  # rows of a softmax, sentences of a CRF are a tenth
+EXTRA_BYTES = 500_000_000
+_EVALUATED = 20_000  # rows of a softmax; a tenth as many sentences of a CRF
 
 # ------------------------------------------------------------------------------------------- linear
 
@@ -34,7 +34,7 @@ ALPHA = 1e-6
 
 
 def text_parts(rows: int) -> Iterator[tuple[Any, np.ndarray]]:
-    """Yield Zipf text, each row labelled by a hidden linear rule and noise."""
+    """Yield Zipf text, labelled by a hidden linear rule with noise."""
     rng = np.random.default_rng(0)
     w = rng.standard_normal(WIDTH)
     for k in range(rows // 100_000):
@@ -50,10 +50,10 @@ def fit_linear(folder: str, where: str) -> tuple[Any, int]:
     return model, 8 if model.solver_ == "dual" else 0
 
 
-def judge_linear(model: Any, folder: str, rows: int) -> float:
+def evaluate_linear(model: Any, folder: str, rows: int) -> float:
     """Return the objective."""
     store, coef = open_store(folder), model.coef_[0]
-    scores = np.concatenate([part @ coef for part in row_parts(store.X)]) + model.intercept_
+    scores = np.concatenate([part @ coef for part in row_chunks(store.X)]) + model.intercept_
     losses = np.logaddexp(0.0, -np.where(store.y == 1, 1, -1) * scores)
     return float(losses.mean() + ALPHA / 2 * coef @ coef)
 
@@ -64,7 +64,7 @@ CLASSES, WORDS = 2000, 12_500
 
 
 def topic_parts(rows: int) -> Iterator[tuple[Any, np.ndarray]]:
-    """Yield rows of 40 words, of which four are of the class's own forty."""
+    """Yield rows of 40 words; four of them are from the forty words of the class."""
     rng = np.random.default_rng(0)
     topics = rng.integers(WORDS, size=(CLASSES, 40))
     classes = np.cumsum(1.0 / (np.arange(CLASSES) + 20.0))
@@ -90,10 +90,10 @@ def fit_softmax(folder: str, where: str) -> tuple[Any, int]:
     return model, 4
 
 
-def judge_softmax(model: Any, folder: str, rows: int) -> float:
-    """Return the log-loss of some rows, which are shuffled."""
+def evaluate_softmax(model: Any, folder: str, rows: int) -> float:
+    """Return the log-loss of the first rows; a store is shuffled."""
     store = open_store(folder)
-    return float(model.log_loss(rows_between(store.X, 0, _JUDGED), store.y[:_JUDGED]))
+    return float(model.log_loss(slice_rows(store.X, 0, _EVALUATED), store.y[:_EVALUATED]))
 
 
 def _fit(model: Any, folder: str, where: str) -> None:
@@ -119,14 +119,14 @@ _LENGTH = 25
 
 
 def sentence_chunks(sentences: int, size: int = 2000) -> Iterator[tuple[list[Any], list[Any]]]:
-    """Yield sentences of words with an ending, tagged by a noisy rule of word and tag before."""
+    """Yield sentences of words with an ending, tagged by a noisy rule of word and previous tag."""
     rng = np.random.default_rng(0)
     words = np.cumsum(1.0 / (np.arange(20_000) + 10.0))
-    lean, ending = rng.integers(8, size=words.size), rng.integers(40, size=words.size)
+    preferred, ending = rng.integers(8, size=words.size), rng.integers(40, size=words.size)
     names = [(f"word{k}", f"e{ending[k]}") for k in range(words.size)]
     for _ in range(sentences // size):
         drawn = np.searchsorted(words, rng.random((size, _LENGTH)) * words[-1])
-        tags = lean[drawn]
+        tags = preferred[drawn]
         tags[:, 1:] = np.where(tags[:, :-1] % 3 == 0, (tags[:, 1:] + 1) % 8, tags[:, 1:])
         tags = np.where(rng.random(tags.shape) < 0.05, rng.integers(8, size=tags.shape), tags)
         tokens = [[names[k] for k in row] for row in drawn.tolist()]
@@ -148,12 +148,12 @@ def fit_crf(folder: str, where: str) -> tuple[Any, int]:
     return model.fit(sentences, tags), 0
 
 
-def judge_crf(model: Any, folder: str, rows: int) -> float:
+def evaluate_crf(model: Any, folder: str, rows: int) -> float:
     """Return the mean negative log-likelihood of some sentences."""
-    return float(model.log_loss(*next(sentence_chunks(_JUDGED // 10))))
+    return float(model.log_loss(*next(sentence_chunks(_EVALUATED // 10))))
 
 
-# --------------------------------------------------------------------------------- with such memory
+# ------------------------------------------------------------------------------ with limited memory
 
 TRAIN = """
 import json, resource, sys, time
@@ -169,7 +169,7 @@ print(json.dumps({"seconds": seconds, "local": local, "peak": peak}))
 
 
 class Group:
-    """A control group with a limit of memory, of either version."""
+    """A control group (version 1 or 2) with a memory limit."""
 
     def __init__(self, limit: int):
         root = Path("/sys/fs/cgroup")
@@ -186,7 +186,7 @@ class Group:
         (self.path / "cgroup.procs").write_text(str(os.getpid()))
 
     def end(self) -> int:
-        """Return the most that was used."""
+        """Remove the group; return the peak memory in bytes."""
         peak = int((self.path / self._peak).read_text())
         self.path.rmdir()
         return peak
@@ -220,9 +220,9 @@ def _compare(name: str, folder: str, rows: int, scratch: Path) -> list[dict[str,
         path = scratch / "model.monro"
         result = _train(name, folder, where, path, limit)
         size = path.stat().st_size
-        judged = globals()[f"judge_{name}"](monro.load(path), folder, rows)
-        result |= {"name": where, "limit": limit, "model": size, "judged": judged}
-        limit = size + result["local"] * rows + BESIDE
+        reached = globals()[f"evaluate_{name}"](monro.load(path), folder, rows)
+        result |= {"name": where, "limit": limit, "model": size, "judged": reached}
+        limit = size + result["local"] * rows + EXTRA_BYTES
         results.append(result)
         print(name, result, flush=True)
     return results
@@ -248,7 +248,7 @@ def run(*, quick: bool) -> dict[str, Any]:
     return {"fits": found}
 
 
-_TOLD = {
+_DESCRIPTIONS = {
     "linear": ("LinearClassifier, log loss, 3 epochs", "rows", "objective"),
     "softmax": ("SoftmaxClassifier, 2,000 classes, 80 a step, 2 epochs", "rows", "log-loss"),
     "crf": ("CRFTagger, 8 tags, 14 templates, 2 epochs", "sentences", "nats a sentence"),
@@ -258,7 +258,7 @@ _TOLD = {
 def table(result: dict[str, Any]) -> str:
     rows = []
     for name, fit in result["fits"].items():
-        what, unit, measure = _TOLD[name]
+        what, unit, measure = _DESCRIPTIONS[name]
         rows += [
             [
                 f"{what}: {fit['rows']:,} {unit}, {fit['bytes'] / 1e9:.1f} GB, from {each['name']}",

@@ -1,10 +1,10 @@
-"""Time to equal train log-loss: the whole of `fit`, the search for a learning rate included.
+"""Time to equal train log-loss: that of `fit`, including the search for a learning rate.
 
 Each learner runs from scratch with growing budgets of epochs; its time is that of the first budget
 whose exact log-loss on the training rows reaches the target: the median of three more. PyTorch
 runs the full softmax with Adam on mini-batches, at the best of three learning rates, which are not
-counted. All on one thread. Where a peer is too slow to reach the target in a minute or two, what it
-did reach is told.
+counted. All on one thread. If a peer does not reach the target in a minute or two, the log-loss it
+reached is reported.
 """
 
 import statistics
@@ -20,7 +20,8 @@ from benchmarks import datasets, harness
 from benchmarks.blocks import rows
 from benchmarks.harness import markdown
 from monro import SoftmaxClassifier
-from monro.softmax.evaluate import Weights, losses
+from monro.softmax.metrics import losses
+from monro.softmax.model import Weights
 
 TARGETS = {
     "Bibtex": 0.05,
@@ -40,8 +41,8 @@ SETS = {
 }
 EPOCHS = [2, 3, 4, 5, 8, 12, 16, 20, 25, 30, 40, 50]
 ITERATIONS = [20, 50, 100, 150, 200, 300, 400]
-LONGEST = 90.0  # seconds
-REPEATS = 3  # of what takes less than a third of that
+LONGEST = 90.0  # seconds to search for the budget of a learner
+REPEATS = 3  # of fits that take less than LONGEST / REPEATS
 
 Fit = Callable[[int], tuple[float, float]]
 
@@ -63,7 +64,7 @@ def _scikit_learn(data: datasets.Data, solver: str) -> Fit:
         model.fit(data.X, data.y)
         seconds = time.perf_counter() - begin
         k = model.classes_.size
-        weights = Weights(model.coef_, np.ones(k), model.intercept_, np.arange(k))
+        weights = Weights(model.coef_, model.intercept_, np.ones(k), np.arange(k))
         return seconds, float(
             losses(weights, data.X, np.searchsorted(model.classes_, data.y)).mean()
         )
@@ -115,14 +116,14 @@ def _torch(data: datasets.Data, rate: float) -> Fit:
         seconds = time.perf_counter() - begin
         k = classes.size
         coef = np.ascontiguousarray(W.detach().numpy().T)
-        weights = Weights(coef, np.ones(k), b.detach().numpy(), np.arange(k))
+        weights = Weights(coef, b.detach().numpy(), np.ones(k), np.arange(k))
         return seconds, float(losses(weights, data.X, codes).mean())
 
     return fit
 
 
 def _search(fit: Fit, budgets: list[int], target: float) -> dict[str, Any]:
-    """Return the first budget that reaches the target and its time, or the best log-loss seen."""
+    """Return the first budget that reaches the target and its time, or else the best log-loss."""
     best, total = np.inf, 0.0
     for budget in budgets:
         seconds, loss = fit(budget)
@@ -135,14 +136,14 @@ def _search(fit: Fit, budgets: list[int], target: float) -> dict[str, Any]:
 
 
 def compare(name: str, data: datasets.Data, quick: bool = False) -> list[dict[str, Any]]:
-    """Return what each learner needs on one set."""
+    """Return the budget and time that each learner needs on one data set."""
     target = 2.0 if quick else TARGETS[name]
     fits: dict[str, tuple[Fit, list[int]]] = {
         "monro": (_monro(data), EPOCHS),
         "LogisticRegression, lbfgs": (_scikit_learn(data, "lbfgs"), ITERATIONS),
     }
     if not quick:
-        if name != "Omniglot":  # on which it takes minutes for an epoch
+        if name != "Omniglot":  # an epoch takes minutes
             fits["LogisticRegression, saga"] = (_scikit_learn(data, "saga"), EPOCHS)
         rates = [(_torch(data, rate), rate) for rate in (0.01, 0.03, 0.1)]
         best = min(rates, key=lambda pair: pair[0](5)[1])
@@ -171,7 +172,7 @@ def run(*, quick: bool) -> dict[str, Any]:
 
 
 def _threads(quick: bool) -> list[dict[str, Any]]:
-    """Return the time of an epoch on one thread and on two, on generated rows."""
+    """Return the time of an epoch on one thread and on two, on synthetic rows."""
     found = []
     for n_classes in (10**4,) if quick else (10**4, 10**5):
         X, y = rows(20_000 if quick else 200_000, n_classes)
@@ -188,21 +189,21 @@ def _threads(quick: bool) -> list[dict[str, Any]]:
 
 
 def _summary(results: list[dict[str, Any]]) -> str:
-    """Say how many times as long each peer took: the geometric mean, and the least."""
+    """Return a sentence with the times of peers over monro's: geometric mean and minimum."""
     base = {row["set"]: row["seconds"] for row in results if row["learner"] == "monro"}
     ratios: dict[str, list[float]] = {}
     for row in results:
         if "monro" not in row["learner"] and row["seconds"] and base[row["set"]]:
             kind = row["learner"].partition(", ")[0].replace("LogisticRegression", row["learner"])
             ratios.setdefault(kind, []).append(row["seconds"] / base[row["set"]])
-    told = [
-        f"{kind} {statistics.geometric_mean(values):.1f}× (least {min(values):.1f}×, "
+    comparisons = [
+        f"{kind} {statistics.geometric_mean(values):.1f}× (minimum {min(values):.1f}×, "
         f"{len(values)} of {len(base)} sets)"
         for kind, values in ratios.items()
     ]
     about = "Seconds over monro's, geometric mean of the sets where the target was reached"
     everything = statistics.geometric_mean(value for values in ratios.values() for value in values)
-    return f"{about}: {'; '.join(told)}; all together {everything:.1f}×."
+    return f"{about}: {'; '.join(comparisons)}; all together {everything:.1f}×."
 
 
 def table(result: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""A cluster of real Ray nodes on this host: a ``ray start`` each, with a store of its own."""
+"""A cluster of real Ray nodes on this host: one ``ray start`` per node, each with its own store."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ _STORE = 400_000_000  # bytes of each node's object store
 
 
 class Node:
-    """A ``ray start`` that ends with its process group."""
+    """A ``ray start`` in its own process group."""
 
     def __init__(self, *options: str, cpus: int):
         command = [str(Path(sys.executable).with_name("ray")), "start", "--block", *options]
@@ -32,19 +32,19 @@ class Node:
         )
 
     def stop(self) -> None:
-        """Stop the node, all at once."""
+        """Kill all processes of the node."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
 
 class Cluster:
-    """A head, and nodes that join it. This process is connected to it."""
+    """A head and nodes that join it; this process is connected to it."""
 
     def __init__(self, cpus: int = 1):
         os.environ.setdefault("RAY_AUTH_MODE", "disabled")
         self.cpus = cpus
-        # Sockets lie in it: the path must be short.
+        # It holds sockets, whose paths must be short.
         self.folder = tempfile.TemporaryDirectory(prefix="r", ignore_cleanup_errors=True)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -87,7 +87,7 @@ class Cluster:
         return node
 
     def wait_for(self, n: int, seconds: float = 60.0) -> None:
-        """Wait until so many nodes are alive."""
+        """Wait until `n` nodes are alive."""
         end = time.monotonic() + seconds
         while (alive := sum(node["Alive"] for node in ray.nodes())) != n:
             if time.monotonic() > end:
@@ -100,18 +100,18 @@ def workers() -> list[int]:
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if (folder / "cmdline").read_bytes().startswith(b"ray::Holder"):
+            if (folder / "cmdline").read_bytes().startswith(b"ray::PoolWorker"):
                 found.append(int(folder.name))
     return found
 
 
 class Killer(threading.Thread):
-    """Kills a worker now and then, until it is told to stop."""
+    """Kills a worker from time to time, until it is stopped."""
 
     def __init__(self, seed: int, kills: int, longest: float, pause: float = 2.0):
         super().__init__(daemon=True)
         self.random, self.left, self.longest = random.Random(seed), kills, longest
-        self.pause = pause  # time to notice
+        self.pause = pause  # seconds after a kill, for the loss to be noticed
         self.killed = 0
         self.stopped = threading.Event()
 
@@ -135,7 +135,7 @@ class Killer(threading.Thread):
 
 
 def bytes_moved() -> int:
-    """Return all bytes that went over the loopback interface so far: nodes have no other way."""
+    """Return the bytes sent over the loopback interface so far, which all nodes use."""
     for line in Path("/proc/net/dev").read_text().splitlines():
         name, _, counts = line.partition(":")
         if name.strip() == "lo":

@@ -1,4 +1,4 @@
-"""What `cluster` measures. Ray is needed here, and not to make the tables."""
+"""The measurements of `cluster`, in a module of their own: making the tables needs no Ray."""
 
 import time
 from typing import Any
@@ -9,10 +9,12 @@ from scipy.optimize import nnls
 from benchmarks.cluster import CORES, EPOCHS, KILLS, KILLS_A_RUN, PROBLEMS, WORKERS
 from benchmarks.nodes import Cluster, Killer, bytes_moved
 from monro import LinearClassifier, SoftmaxClassifier
-from monro.ray import RayLinearClassifier, RaySoftmaxClassifier
-from monro.ray.shards import dataset_of
-from monro.softmax.evaluate import losses
-from monro.softmax.layout import LANES, n_blocks
+from monro.blocks import LANES, n_blocks
+from monro.ray.datasets import dataset_of
+from monro.ray.linear import RayLinearClassifier
+from monro.ray.softmax import RaySoftmaxClassifier
+from monro.softmax.metrics import losses
+from monro.softmax.plan import Plan
 from monro.studies.data import bibtex, delicious, next_word, rcv1
 from monro.studies.nextword import log_loss as next_word_loss
 
@@ -28,9 +30,9 @@ def _data(name: str, quick: bool) -> tuple[Any, np.ndarray]:
 
 def _log_loss(model: SoftmaxClassifier, X: Any, y: np.ndarray, quick: bool) -> float:
     codes = np.searchsorted(model.classes_, y)
-    if X.nnz == X.shape[0] and not quick:  # one-hot: rows of a kind have equal probabilities
-        return next_word_loss(model._weights, X, codes)
-    return float(losses(model._weights, X, codes, n_jobs=CORES).mean())
+    if X.nnz == X.shape[0] and not quick:  # one-hot: equal rows have equal probabilities
+        return next_word_loss(model._fitted.weights, X, codes)
+    return float(losses(model._fitted.weights, X, codes, n_jobs=CORES).mean())
 
 
 def _softmax(name: str, quick: bool) -> dict[str, Any]:
@@ -78,8 +80,8 @@ def _softmax(name: str, quick: bool) -> dict[str, Any]:
 
 
 def _blocks(plan: dict[str, Any], workers: int, n_classes: int) -> float:
-    """Return how many blocks a visit draws."""
-    if plan["sampling"] == "all":
+    """Return the number of blocks that a visit of a row draws."""
+    if Plan(**plan).uses_all_classes:
         return n_blocks(n_classes) / workers
     return max(2, -(-plan["classes"] // (LANES * workers)))
 
@@ -107,7 +109,7 @@ class _Counter:
 
 
 def _faults(quick: bool) -> dict[str, Any]:
-    """Kill workers at random, in one run after the other; compare every bit."""
+    """Kill workers at random in several runs; compare the weights bit by bit."""
     X, y = _data("Delicious", quick)
     dataset = dataset_of(X, y, 8).materialize()
     settings = {"workers": 2, "max_epochs": 30, "random_state": 0, "learning_rate": 30.0}
@@ -164,7 +166,7 @@ def _linear(quick: bool) -> list[dict[str, Any]]:
 
 
 def _cost(sets: list[dict[str, Any]], other: dict[str, Any]) -> dict[str, Any]:
-    """Fit seconds of a core to rows and weights touched; predict the set that was left out."""
+    """Fit core seconds to the rows and weights touched; predict the data set `other`."""
 
     def terms(data: dict[str, Any], run: dict[str, Any]) -> list[float]:
         visits = data["rows"] * run["workers"]
@@ -176,7 +178,7 @@ def _cost(sets: list[dict[str, Any]], other: dict[str, Any]) -> dict[str, Any]:
     pairs = [(data, run) for data in sets for run in data["workers"]]
     A = np.array([terms(*pair) for pair in pairs])
     b = np.array([busy(run) for _, run in pairs])
-    # Relative errors count, not seconds: sets of all sizes are to be told alike.
+    # Minimise relative errors, so that data sets of all sizes count alike.
     found, _ = nnls(A / b[:, None], np.ones(b.size))
     predicted = [float(np.dot(terms(other, run), found)) for run in other["workers"]]
     return {

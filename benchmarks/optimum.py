@@ -1,8 +1,8 @@
 """Time to within 1 % of the optimal objective: RCV1-CCAT, alpha = 1e-5, no intercept.
 
 Each learner runs from scratch with growing budgets of epochs. Its time is that of the first budget
-whose objective is within 1 %: the median of repeated `fit` calls. Data preparation for a peer (VW's
-cache file) is not counted.
+whose objective is within 1 %: the median of repeated `fit` calls. Preparation of data for a peer
+(VW's cache file) is not counted.
 """
 
 import time
@@ -34,7 +34,7 @@ def _timed(model: Any, data: datasets.Data) -> tuple[float, np.ndarray]:
 
 
 def learners(loss: str, data: datasets.Data) -> dict[str, Fit]:
-    """Return, for each learner, a function from a budget to seconds and weights."""
+    """Return for each learner a function from a budget to seconds and weights."""
     C = 1.0 / (ALPHA * data.y.size)
     made: dict[str, Callable[[int], Any]] = {}
     for solver in ("auto", "sgd", "asgd", "implicit", "aisgd", "sgdqn"):

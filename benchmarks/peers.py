@@ -1,8 +1,8 @@
-"""Six data sets, the learners people use: seconds of `fit`, objective, test error.
+"""Six data sets, common learners: seconds of `fit`, objective, test error.
 
 Log and hinge loss, alpha = 1e-5, intercept. monro, SGDClassifier and VW take 10 epochs, the others
-run to their own default tolerance, LinearSVC for at most 200 iterations. Classes beyond two are
-one-vs-rest for all; VW's, liblinear's and saga's multi-class forms differ and are left out there.
+run to their default tolerance, LinearSVC for at most 200 iterations. More than two classes are
+one-vs-rest; VW, liblinear and saga have other multi-class forms and are left out there.
 """
 
 import time

@@ -15,14 +15,14 @@ from monro.data.read import read
 
 
 def _counts_text(path: Path, n: int) -> None:
-    """Write words and how often they occur, short numbers."""
+    """Write counts of words: short numbers."""
     X = zipf_rows(n, 47_000, 75)
     X.data[:] = 1 + (X.indices % 5)
     dump_svmlight_file(X, [k % 2 for k in range(n)], str(path), zero_based=False)
 
 
 def _exact_text(path: Path, n: int) -> None:
-    """Write unit rows in full, 17 digits a value."""
+    """Write unit rows with 17 digits per value."""
     X = zipf_rows(n, 47_000, 75)
     with path.open("w") as file:
         for i in range(n):

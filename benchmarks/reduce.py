@@ -1,6 +1,6 @@
-"""Augment and reduce: choices of known coefficients, and what drawing classes by frequency brings.
+"""Augment and reduce: recovery of known coefficients, and the gain of drawing classes by frequency.
 
-Likelihoods are exact, by quadrature where they have to be. All on one thread.
+Likelihoods are exact, for probit and logistic by quadrature. All on one thread.
 """
 
 import time
@@ -11,12 +11,12 @@ import numpy as np
 from benchmarks import datasets
 from benchmarks.harness import markdown
 from monro import ChoiceModel, SoftmaxClassifier
-from monro.softmax.evaluate import own_log_probability
-from monro.softmax.samplers import FrequencyClasses, StratifiedClasses
+from monro.softmax.model import label_log_probability
+from monro.softmax.sampling.samplers import FrequencyClasses, StratifiedClasses
 
 
 def known_coefficients(quick: bool) -> list[dict[str, Any]]:
-    """Return how near fits come to the coefficients that choices were made with."""
+    """Return the errors of fits to choices that were simulated with known coefficients."""
     sizes = [(5, 2_000)] if quick else [(30, 100_000), (2_000, 300_000)]
     return [_simulated(link, *size) for link in ("softmax", "probit", "logistic") for size in sizes]
 
@@ -58,11 +58,11 @@ def _simulated(link: str, n_classes: int, n: int, d: int = 3) -> dict[str, Any]:
 
 
 def _true_loss(link: str, S: np.ndarray, y: np.ndarray) -> float:
-    return float(-own_log_probability(np.ascontiguousarray(S), y, link).mean())
+    return float(-label_log_probability(np.ascontiguousarray(S), y, link).mean())
 
 
 def _calibration(P: np.ndarray, y: np.ndarray, bins: int = 10) -> list[dict[str, float]]:
-    """Return the mean probability and the share of choices, by tenths of the total probability."""
+    """Return the predicted and the actual number of choices, by tenths of the total probability."""
     flat, hit = P.ravel(), np.zeros(P.shape, bool)
     hit[np.arange(y.size), y] = True
     order = np.argsort(flat)
@@ -76,7 +76,7 @@ def _calibration(P: np.ndarray, y: np.ndarray, bins: int = 10) -> list[dict[str,
 
 
 def conditional_logit() -> dict[str, Any]:
-    """Return a small conditional logit beside statsmodels' maximum likelihood."""
+    """Return a small conditional logit beside the maximum likelihood of statsmodels."""
     try:
         from statsmodels.discrete.conditional_models import ConditionalLogit
     except ImportError:
@@ -106,10 +106,10 @@ def conditional_logit() -> dict[str, Any]:
 
 
 def sampling_variance(quick: bool) -> list[dict[str, Any]]:
-    """Return the variance of a step's gradient, classes drawn by frequency and all alike.
+    """Return the variance of a step's gradient, with classes drawn by frequency and uniformly.
 
-    At the weights of a short fit: of each row's gradient in its scores, ``g_k`` and their sum, the
-    mean over rows of the summed variances.
+    At the weights of a short fit: the variances of each row's gradient in its scores, ``g_k`` and
+    their sum, summed over classes and averaged over rows.
     """
     found = []
     for name, load in (("Bibtex", datasets.bibtex), ("Delicious", datasets.delicious)):
@@ -135,8 +135,8 @@ def sampling_variance(quick: bool) -> list[dict[str, Any]]:
                 drawn = sampler.draw(rows, y, rng)
                 G = np.zeros((y.size, n_classes + 1))
                 at = np.arange(y.size)[:, None]
-                there = drawn.chosen >= 0
-                np.add.at(G, (at, drawn.chosen), there * np.exp(drawn.log_weight))
+                valid = drawn.chosen >= 0
+                np.add.at(G, (at, drawn.chosen), valid * np.exp(drawn.log_weight))
                 G[:, :n_classes] *= P
                 G[:, n_classes] = G[:, :n_classes].sum(axis=1)
                 sums += G, G**2
@@ -172,7 +172,7 @@ def _simulated_table(rows: list[dict[str, Any]]) -> str:
         ]
         for row in rows
     ]
-    header = ["known coefficients", "correlation", "slope", "log-loss", "of the true ones", "s"]
+    header = ["known coefficients", "correlation", "slope", "log-loss", "true log-loss", "s"]
     return markdown(header, cells)
 
 
@@ -181,5 +181,5 @@ def _variance_table(rows: list[dict[str, Any]]) -> str:
         [row["set"], f"{row['uniform']:.2f}", f"{row['frequency']:.2f}", f"{row['ratio']:.1f}×"]
         for row in rows
     ]
-    header = ["variance of a step, 20 classes", "all alike", "by frequency", "ratio"]
+    header = ["variance of a step, 20 classes", "uniform", "by frequency", "ratio"]
     return markdown(header, cells)

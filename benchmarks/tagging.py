@@ -1,8 +1,8 @@
 """CoNLL-2000 chunking with CRF++'s template: CRFTagger beside CRFsuite.
 
-c = 1, features that occur at least three times: CRFsuite gets the very same ones, ready made, and
-only its `train` is timed, where all of monro's `fit` is, from words and parts of speech on. Its
-ridge is ``c2 ‖w‖²``: c2 = 0.5 is the same objective.
+c = 1, with features that occur at least three times. CRFsuite gets the same features, already
+extracted, and only its `train` is timed; monro's whole `fit` is timed, from words and parts of
+speech on. CRFsuite's ridge is ``c2 ‖w‖²``: c2 = 0.5 is the same objective.
 """
 
 import statistics
@@ -25,7 +25,7 @@ from monro.studies import data
 from monro.studies.sgd_qn_runs import TEMPLATE
 
 FITS = [("asgd", 10), ("sgd", 10), ("sgd", 50), ("sgdqn", 10), ("sgdqn", 25)]
-PEERS = {  # algorithm, its parameters, iterations to look at
+PEERS = {  # algorithm: parameters, numbers of iterations
     "ap": ({}, [20]),
     "l2sgd": ({"c2": 0.5}, [10, 30, 100]),
     "lbfgs": ({"c1": 0.0, "c2": 0.5}, [30, 60, 120]),
@@ -65,7 +65,7 @@ def _fits(train: Sentences, test: Sentences, quick: bool, repeats: int) -> list[
 
 
 def _by_epochs(train: Sentences, test: Sentences, quick: bool) -> list[dict[str, Any]]:
-    """Return the seconds and the FB1 of whole fits of one epoch, two, and so on."""
+    """Return the seconds and the FB1 of whole fits of one epoch, of two, and so on."""
     found = []
     for epochs in range(1, 3 if quick else 13):
         begin = time.perf_counter()
@@ -77,8 +77,9 @@ def _by_epochs(train: Sentences, test: Sentences, quick: bool) -> list[dict[str,
 
 
 def _texts(tagger: CRFTagger, sentences: list[Any]) -> list[list[list[str]]]:
-    """Return the features that a tagger knows, as texts."""
-    data, names = tagger._map.encode(sentences), tagger._map.names
+    """Return the features of sentences that a tagger knows, as texts."""
+    features = tagger._fitted.features
+    data, names = features.encode(sentences), features.names
     rows = [
         [names[k] for k in data.features[a:b].tolist()] for a, b in pairwise(data.indptr.tolist())
     ]
@@ -92,7 +93,7 @@ def _peers(
         import pycrfsuite
     except ImportError:
         if quick:
-            return []  # a smoke run needs no peers
+            return []  # a smoke test needs no peers
         raise SystemExit("this compares with CRFsuite: pip install python-crfsuite") from None
 
     found = []
@@ -130,7 +131,7 @@ def _peers(
 def _tagging(
     test: Sentences, train: Sentences, features: tuple[Any, Any], repeats: int
 ) -> dict[str, float]:
-    """Return tokens a second: tagging columns, tagging features given as texts, extraction."""
+    """Return tokens per second: tagging columns, tagging features given as texts, extraction."""
     tagger = _tagger(max_epochs=1).fit(train.tokens, train.tags)
     ready = CRFTagger(max_epochs=1, random_state=0).fit(features[0], train.tags)
     tokens = sum(map(len, test.tokens))
@@ -174,8 +175,8 @@ def table(result: dict[str, Any]) -> str:
     return f"{_fit_table(result)}\n\n{_speed_table(result['tokens_per_second'])}"
 
 
-def _reach(result: dict[str, Any], fb1: float) -> float | None:
-    """Return the seconds of the shortest fit that is as good."""
+def _seconds_to_reach(result: dict[str, Any], fb1: float) -> float | None:
+    """Return the seconds of the shortest fit with at least the given FB1, or None."""
     times = [row["seconds"] for row in result["by_epochs"] if row["fb1"] >= fb1]
     return min(times, default=None)
 
@@ -183,7 +184,7 @@ def _reach(result: dict[str, Any], fb1: float) -> float | None:
 def _fit_table(result: dict[str, Any]) -> str:
     cells = []
     for row in [*result["fits"], *result["peers"]]:
-        reached = None if "objective" in row else _reach(result, row["fb1"])
+        reached = None if "objective" in row else _seconds_to_reach(result, row["fb1"])
         cells.append(
             [
                 f"{row['learner']}, {row['epochs']}",
@@ -195,7 +196,7 @@ def _fit_table(result: dict[str, Any]) -> str:
                 f"{row['seconds'] / reached:.1f}×" if reached else "",
             ]
         )
-    header = ["learner, epochs", "s", "s an epoch", "objective", "test FB1", "monro as good in s"]
+    header = ["learner, epochs", "s", "s an epoch", "objective", "test FB1", "monro to that FB1, s"]
     return markdown([*header, "ratio"], cells)
 
 

@@ -1,4 +1,4 @@
-"""Epoch throughput: hinge loss, the Zipf set, shuffled every epoch."""
+"""Epochs per second: hinge loss, Zipf rows, shuffled every epoch."""
 
 from typing import Any
 

@@ -1,9 +1,9 @@
-"""`SoftmaxClassifier()` as it is, beside the papers' solvers tuned by hand, on six sets.
+"""The default `SoftmaxClassifier()` beside the papers' solvers tuned by hand, on six data sets.
 
-Train log-losses are exact, after 50 epochs. The hand tries each solver, in several forms, at
-several rates that fall as in the papers; what has no chance on a set is left out where a fit takes
-minutes. Then the default over four decades of η0. It is about losses: the seconds were taken while
-another benchmark ran.
+Train log-losses are exact, after 50 epochs. Hand tuning tries each solver in several forms, at
+several rates that decay as in the papers; where a fit takes minutes, only promising ones. Then
+the default is run over four decades of η0. The benchmark is about losses: the seconds were measured
+while another benchmark ran.
 """
 
 import time
@@ -19,12 +19,12 @@ from monro.errors import DivergenceError
 
 Settings = dict[str, Any]
 RATES = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0]
-MANY = 1000  # classes with which a fit takes minutes
+MANY = 1000  # with more classes a fit takes minutes
 PAPER: Settings = {"epoch_decay": 0.9}
 
 
-def hand(n_classes: int) -> list[tuple[Settings, list[float]]]:
-    """Return what the hand tries, and at which rates."""
+def candidates(n_classes: int) -> list[tuple[Settings, list[float]]]:
+    """Return the settings that hand tuning tries, each with its rates."""
     every = min(16 * -(-n_classes // 16), 352)
     exact: Settings = {"solver": "exact"}
     tries: list[tuple[Settings, list[float]]] = []
@@ -47,7 +47,7 @@ def hand(n_classes: int) -> list[tuple[Settings, list[float]]]:
 
 
 def fit(data: datasets.Data, **settings: Any) -> tuple[dict[str, Any], SoftmaxClassifier]:
-    """Return what came out, with no log-loss where it diverged."""
+    """Return the result (without a log-loss if the fit diverged) and the model."""
     model = SoftmaxClassifier(**{"random_state": 0} | settings)
     begin = time.perf_counter()
     try:
@@ -60,9 +60,9 @@ def fit(data: datasets.Data, **settings: Any) -> tuple[dict[str, Any], SoftmaxCl
 
 
 def tuned(data: datasets.Data, n_classes: int, quick: bool) -> list[dict[str, Any]]:
-    """Return all that the hand tried, the best first."""
+    """Return the results of hand tuning, the best first."""
     found = []
-    for settings, rates in hand(n_classes)[-2:] if quick else hand(n_classes):
+    for settings, rates in candidates(n_classes)[-2:] if quick else candidates(n_classes):
         for rate in rates[:1] if quick else rates:
             epochs = {"max_epochs": 2} if quick else {}
             one, _ = fit(data, **PAPER | settings | epochs, learning_rate=rate)
@@ -71,7 +71,7 @@ def tuned(data: datasets.Data, n_classes: int, quick: bool) -> list[dict[str, An
 
 
 def compare(name: str, data: datasets.Data, quick: bool = False) -> dict[str, Any]:
-    """Return what the default, the hand, and the default at other rates reach on one set."""
+    """Return results of the default, of hand tuning, and of the default at other rates."""
     epochs = {"max_epochs": 2} if quick else {}
     n_classes = np.unique(data.y).size
     fit(data, max_epochs=1)  # compiles

@@ -24,7 +24,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["results"]
-suppress_warnings = ["config.cache"]  # the gallery is told functions, which cannot be compared
+suppress_warnings = ["config.cache"]  # the gallery's settings have functions: not comparable
 
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3

@@ -1,6 +1,6 @@
-"""The public names: those the reference pages list. One list for reader, examples and snapshot.
+"""The public names: those on the reference pages. One list for documents, examples and snapshot.
 
-``python -m tests.api`` writes the snapshot anew, after a change of the surface that is meant.
+``python -m tests.api`` updates the snapshot after an intended change of the public API.
 """
 
 import importlib
@@ -16,7 +16,7 @@ _DIRECTIVE = re.compile(
 
 
 def resolve(name):
-    """Return the object of a dotted name."""
+    """Return the object with a dotted name."""
     parts = name.split(".")
     for cut in range(len(parts), 0, -1):
         try:
@@ -52,7 +52,7 @@ def public_names():
 
 
 def described(name):
-    """Return a line of the snapshot: a name, its parameters and defaults; of an error its bases."""
+    """Return a line of the snapshot: a name with parameters and defaults; of errors, the bases."""
     found = resolve(name)
     if isinstance(found, property):
         return name
@@ -69,7 +69,7 @@ def described(name):
 
 
 def snapshot():
-    """Return what the public surface is now."""
+    """Return the current public API as text."""
     return "".join(f"{described(name)}\n" for name in public_names())
 
 

@@ -1,10 +1,10 @@
-"""Callbacks for fits: one that notes what it is told, one that ends the fit."""
+"""Callbacks for fits: one that records events, one that ends the fit."""
 
 import pytest
 
 
 class Callback:
-    """scikit-learn's protocol, with nothing to do."""
+    """A callback of scikit-learn's protocol that does nothing."""
 
     def setup(self, estimator, context):
         pass
@@ -17,7 +17,7 @@ class Callback:
 
 
 class Recorder:
-    """Keeps what it is told; stops the fit after an epoch, if told to."""
+    """Records all events; stops the fit after the epoch `stop_at`, if given."""
 
     def __init__(self, stop_at=None):
         self.events = []
@@ -38,7 +38,7 @@ class Recorder:
 
 
 def expected_events(epochs):
-    """What a Recorder keeps of a fit of so many epochs."""
+    """Return the events that a Recorder records of a fit with `epochs` epochs."""
     events = [("setup", "fit"), ("begin", "fit", 0)]
     for k in range(epochs):
         events += [("begin", "epoch", k), ("end", "epoch", k)]
@@ -50,7 +50,7 @@ class KilledError(Exception):
 
 
 class KillAfter(Callback):
-    """Ends the fit by an exception after some epochs."""
+    """Raises an exception after some epochs."""
 
     def __init__(self, epochs):
         self.epochs = epochs
@@ -62,6 +62,6 @@ class KillAfter(Callback):
 
 
 def killed_after(epochs, model, X, y, path, weight=None):
-    """Let a fit with a checkpoint fail after some epochs."""
+    """Run a fit with a checkpoint that fails after some epochs."""
     with pytest.raises(KilledError):
         model.set_callbacks(KillAfter(epochs)).fit(X, y, weight, checkpoint=path)

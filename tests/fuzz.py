@@ -2,8 +2,8 @@
 
     python -m tests.fuzz 1000000
 
-runs that many inputs; the tests run some thousands. Rows of text are also read by a slow reader of
-a few lines, and both must agree on every number, or both refuse.
+runs a million inputs; the tests run some thousands. Rows of text are also read by a slow reference
+parser of a few lines: both must agree on every number, or both must reject the input.
 """
 
 import gzip
@@ -16,13 +16,13 @@ from pathlib import Path
 import numpy as np
 
 import monro
-from monro import persist
 from monro.data.conll import read_conll
 from monro.data.convert import convert
 from monro.data.read import read
 from monro.data.scan import scan_block
 from monro.data.store import open_store
 from monro.errors import MonroError
+from monro.saving.container import read_container
 
 NUMBER = rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 LABELS = re.compile(rb"(?:%s)(?:,%s)*(?=[ \t\r#]|$)" % (NUMBER, NUMBER))
@@ -61,7 +61,7 @@ def mutated(seed, rng):
 
 
 def slow_rows(text):
-    """Read rows by regular expressions; None where they are malformed."""
+    """Parse rows by regular expressions; None if they are malformed."""
     rows = []
     for line in text.split(b"\n"):
         line = line.split(b"#")[0].strip(b" \t\r")
@@ -110,7 +110,7 @@ def check_rows(text):
 
 
 def _begins_oddly(text):
-    """Tell whether a line begins with a query number: the slow reader does not mind."""
+    """Return whether a line begins with a query id, which only the slow parser accepts."""
     return any(line.strip(b" \t\r").startswith(b"qid:") for line in text.split(b"\n"))
 
 
@@ -148,7 +148,8 @@ def check_model(path, text, intact):
     except MonroError as error:
         assert "\n" not in str(error)
         return
-    found, wanted = (persist.read(p, "model") for p in (path, intact))  # blanks may differ
+    # White space in the header may differ.
+    found, wanted = (read_container(p, "model") for p in (path, intact))
     assert found.about == wanted.about
     assert found.arrays.keys() == wanted.arrays.keys()
     for name, array in wanted.arrays.items():
@@ -170,7 +171,7 @@ def check_store(folder, name, text):
 
 
 def run(inputs, seed, folder):
-    """Try that many inputs; return how many of each kind."""
+    """Try `inputs` mutated inputs; return the number of each kind."""
     rng = np.random.default_rng(seed)
     folder = Path(folder)
     X = rng.normal(size=(30, 3))

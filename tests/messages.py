@@ -1,10 +1,10 @@
-"""What is said to bad input."""
+"""Error messages for bad input."""
 
 import pytest
 
 
 def message(error, action, *args, **kwargs):
-    """Return the message with which an action fails: always a single line."""
+    """Return the error message of an action; it must be a single line."""
     with pytest.raises(error) as caught:
         action(*args, **kwargs)
     text = str(caught.value)

@@ -1,7 +1,7 @@
-"""Processes of their own, forked from one that has scikit-learn and Numba loaded.
+"""New processes, forked from one that has scikit-learn and Numba loaded.
 
-A new interpreter takes seconds to import them. These are for tests of what happens to a process, or
-in several at once; how the program starts is tested with `subprocess`.
+A new interpreter takes seconds to import them. These are for tests that kill a process or run
+several at once; the start of the program itself is tested with `subprocess`.
 """
 
 import multiprocessing
@@ -11,13 +11,13 @@ _context.set_forkserver_preload(["monro.linear.classifier", "monro.softmax.class
 
 
 def start(function, *arguments):
-    """Call a function of a module in a new process; return the process."""
+    """Call a module-level function in a new process; return the process."""
     process = _context.Process(target=function, args=arguments)
     process.start()
     return process
 
 
 def status(process):
-    """Wait for the end; return how it ended."""
+    """Wait for the end of a process; return its exit code."""
     process.join()
     return process.exitcode

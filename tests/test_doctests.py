@@ -1,4 +1,4 @@
-"""Every block of code in docstrings and documents runs as it stands."""
+"""Every code block in docstrings and documents runs unchanged."""
 
 import doctest
 import importlib
@@ -21,7 +21,7 @@ MODULES = [
     if not info.name.endswith("__main__") and not info.name.startswith("monro.ray")  # see tests/ray
 ]
 ROOT = Path(__file__).parent.parent
-# What was built beside the documents is not one of them.
+# Without files that were generated next to the documents.
 DOCUMENTS = sorted(
     path
     for path in [*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")]
@@ -41,14 +41,14 @@ def test_docstrings(name):
 
 
 def blocks(path):
-    """Return the kind and text of each block of a document."""
+    """Return the language and text of each block of a document."""
     return _BLOCK.findall(path.read_text())
 
 
 @pytest.mark.documents
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_documents(path, tmp_path, monkeypatch):
-    """Python with prompts, scripts without, and what is for a shell; files stay for the next."""
+    """Run doctests, Python scripts and shell blocks; later blocks see the files of earlier ones."""
     needed = re.match(r"---\nrequires: (\w+)\n---\n", path.read_text())
     if needed and find_spec(needed[1]) is None:
         pytest.skip(f"{needed[1]} is not installed: pip install '.[docs]'")
@@ -69,12 +69,12 @@ def test_documents(path, tmp_path, monkeypatch):
 
 
 def is_script(kind, text):
-    """Tell whether a block is a whole script; what needs a cluster runs in tests/ray."""
+    """Return whether a block is a Python script; those that need a cluster run in tests/ray."""
     return kind == "python" and ">>> " not in text and "monro.ray" not in text
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_block_is_run_or_no_code(path):
-    """Blocks without a language are what one sees, not what one runs."""
+def test_every_block_is_run_or_is_not_code(path):
+    """Blocks without a language are output, which is not run."""
     for kind, _ in blocks(path):
         assert kind in ("", "sh", "python") or kind.startswith("{"), kind

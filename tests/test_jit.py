@@ -5,7 +5,6 @@ What happens in a new process is tested in one, with a cache directory of its ow
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -18,12 +17,13 @@ import scipy.sparse as sp
 
 import monro
 from monro import LinearClassifier
-from monro._jit import WITHOUT_KERNELS, announce_compilation, kernel
+from monro._cache import dependency_hash
+from monro._jit import announce_compilation, kernel
 from monro.linear.sgd import sgd_epoch
 from monro.linear.solvers import SOLVERS
 from monro.rows import as_rows, dot
 from tests import processes
-from tests.marks import needs_compiler
+from tests.marks import needs_compiler, thorough
 
 
 def problem():
@@ -45,11 +45,11 @@ def settings(solver):
     }
 
 
-def in_new_process(code, **environment):
+def in_new_process(code, *arguments, **environment):
     """Run code in a new interpreter; return the JSON it prints last."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA_", "COVERAGE_"))}
     result = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", code, *map(str, arguments)],
         env=inherited | environment,
         capture_output=True,
         text=True,
@@ -134,6 +134,7 @@ print(json.dumps([monro.__file__, bool(compiling), model.coef_.tolist()]))
 """
 
 
+@thorough
 def test_the_cache_serves_new_processes_until_any_source_is_edited(tmp_path):
     package = tmp_path / "copy" / "monro"
     source = Path(monro.__file__).parent
@@ -163,11 +164,49 @@ def test_the_cache_serves_new_processes_until_any_source_is_edited(tmp_path):
     np.testing.assert_allclose(third, fit(NUMBA_DISABLE_JIT="1")[1], rtol=1e-12)
 
 
+KERNEL_AND_OTHERS = '''
+SLOPE = 2.0
+
+def line(x):
+    """Return a point of a line."""
+    return SLOPE * x
+
+def kernel(x):
+    return line(x)
+
+def unrelated(x):
+    return x
+'''
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "recompiled"),
+    [
+        ("a point of a line", "a line's point", False),
+        ("return x", "return -x", False),
+        ("SLOPE * x", "SLOPE + x", True),
+        ("2.0", "3.0", True),
+    ],
+    ids=["docstring", "unrelated", "function", "constant"],
+)
+def test_only_code_that_a_kernel_depends_on_is_part_of_its_hash(old, new, recompiled):
+    def hash_of(text):
+        names = {"__name__": "outside"}
+        exec(text, names)
+        return dependency_hash(names["kernel"])
+
+    assert KERNEL_AND_OTHERS.count(old) == 1
+    edited = KERNEL_AND_OTHERS.replace(old, new)
+    assert (hash_of(edited) != hash_of(KERNEL_AND_OTHERS)) == recompiled
+
+
 OWN_LOSS = """
 from typing import NamedTuple
 import json
 from monro import LinearRegressor
+from monro.losses import LossTraits
 
+@LossTraits("tilted", has_kink=True)
 class Tilted(NamedTuple):
     def value(self, p, y):
         return SLOPE * abs(p - y)
@@ -181,14 +220,12 @@ class Tilted(NamedTuple):
 class Regressor(LinearRegressor):
     _losses = {"tilted": Tilted}
 
-    def _loss(self):
-        return Tilted()
-
 model = Regressor(loss="tilted", solver="sgd", learning_rate=1.0, fit_intercept=False, max_epochs=1)
 print(json.dumps(model.fit([[1.0]], [100.0]).coef_.tolist()))
 """
 
 
+@thorough
 def test_a_loss_written_elsewhere_is_never_answered_from_the_cache(tmp_path):
     cache = {"NUMBA_CACHE_DIR": str(tmp_path)}
     for slope in ("2.0", "3.0"):
@@ -196,20 +233,27 @@ def test_a_loss_written_elsewhere_is_never_answered_from_the_cache(tmp_path):
         assert weight == pytest.approx(float(slope), rel=1e-3)
 
 
-def test_an_edit_to_a_kernel_outside_the_package_is_not_answered_from_the_cache(tmp_path):
+CALL = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import outside
+from monro._jit import announce_compilation
+
+compiling = []
+with announce_compilation(lambda: compiling.append(True)):
+    value = outside.f(0)
+print(json.dumps([value, bool(compiling)]))
+"""
+
+
+def test_a_kernel_outside_the_package_is_compiled_once_and_after_an_edit(tmp_path):
     text = "from monro._jit import kernel\n@kernel\ndef f(x):\n    return x + 1\n"
     module = tmp_path / "outside.py"
     results = []
-    for source in (text, text.replace("x + 1", "x + 20")):
+    for source in (text, text, text.replace("x + 1", "x + 20")):
         module.write_text(source)
-        results.append(
-            in_new_process(
-                f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nimport outside\n"
-                "print(outside.f(0))",
-                NUMBA_CACHE_DIR=str(tmp_path / "cache"),
-            )
-        )
-    assert results == [1, 20]
+        results.append(in_new_process(CALL, tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "cache")))
+    assert results == [[1, True], [1, False], [20, True]]
 
 
 def halve(folder, name):
@@ -288,10 +332,3 @@ except SystemExit as end:
 {LOADED}
 """
     assert in_new_process(code) == []
-
-
-def test_folders_that_the_stamp_leaves_out_hold_no_kernels():
-    package = Path(monro.__file__).parent
-    for folder in WITHOUT_KERNELS:
-        for path in (package / folder).rglob("*.py"):
-            assert not re.search(r"^@(\w*kernel|\w*leaf|generic)\b", path.read_text(), re.M), path

@@ -1,4 +1,4 @@
-"""Layers import downwards only (the contract is in pyproject.toml)."""
+"""Layers import downwards only; the contract is in pyproject.toml."""
 
 from pathlib import Path
 

@@ -13,6 +13,10 @@ from scipy import special, stats
 
 from monro._jit import kernel
 from monro.losses import (
+    CLASSIFICATION,
+    COUNTS,
+    LOGIT,
+    REGRESSION,
     Absolute,
     Hinge,
     Huber,
@@ -27,7 +31,7 @@ from monro.losses import (
 
 PROPERTY = settings(deadline=None, derandomize=True, max_examples=100)
 SIGNS = st.sampled_from([-1.0, 1.0])
-COUNTS = st.integers(0, 10).map(float)
+COUNTS_DRAWN = st.integers(0, 10).map(float)
 # Near 0 as often as far away: that is where kinks and curvature are.
 NUMBERS = st.one_of(st.floats(-3.0, 3.0), st.floats(-1e3, 1e3))
 # Twelve decades, each as likely as the others.
@@ -93,7 +97,7 @@ CASES = {
         Poisson(),
         lambda p, y: -float(stats.poisson.logpmf(y, np.exp(p)) + special.gammaln(y + 1.0)),
         lambda a, y: a.exp() - y,
-        COUNTS,
+        COUNTS_DRAWN,
         lambda y: [],
         st.floats(-30.0, 30.0),
     ),
@@ -124,6 +128,65 @@ def exact_step(case, p, y, step):
     with localcontext(prec=50):
         a = root(lambda a: a - p + step * case.slope(a, y), p)
         return a, (p - a) / step
+
+
+# ------------------------------------------------------------------------------------------ traits
+
+
+def test_every_registered_loss_is_tested_here():
+    assert CLASSIFICATION.keys() | REGRESSION.keys() == CASES.keys()
+    for name, case in CASES.items():
+        registry = CLASSIFICATION if case.targets is SIGNS else REGRESSION
+        assert registry[name] is type(case.loss)
+        assert case.loss.traits.name == name
+
+
+@every_loss
+def test_a_kink_is_a_jump_of_the_derivative(case):
+    y, tiny = 1.0, Decimal("1e-20")
+    jumps = [
+        abs(case.slope(at + tiny, Decimal(y)) - case.slope(at - tiny, Decimal(y))) > 0.1
+        for at in map(Decimal, case.kinks(y))
+    ]
+    assert case.loss.traits.has_kink == any(jumps)
+
+
+@every_loss
+@PROPERTY
+@given(data=st.data())
+def test_targets_are_those_of_the_traits(case, data):
+    assert data.draw(case.targets) >= case.loss.traits.targets.lowest
+    assert (case.loss.traits.targets == COUNTS) == (case.targets is COUNTS_DRAWN)
+
+
+@pytest.mark.parametrize("name", ["log", "squared", "poisson"])
+def test_the_best_constant_prediction_is_the_link_of_the_mean(name):
+    loss = CASES[name].loss
+    share = np.array([0.7, 0.3])
+    y = np.array([1.0, -1.0]) if name == "log" else np.array([1.0, 4.0])
+    low, high = -10.0, 10.0
+    for _ in range(100):  # the mean derivative increases with p
+        p = (low + high) / 2
+        slope = sum(c * derivative(loss, p, t) for c, t in zip(share, y, strict=True))
+        low, high = (p, high) if slope < 0 else (low, p)
+    mean = share[0] if name == "log" else share @ y
+    assert loss.traits.link.inverse(np.array(p)) == pytest.approx(mean, rel=1e-9)
+    assert loss.traits.gives_probabilities == (name == "log") == (loss.traits.link == LOGIT)
+
+
+@pytest.mark.parametrize("positive", [0, 1, 30, 50, 89, 90, 91, 99, 100])
+def test_the_first_intercept_is_the_log_odds_beyond_nine_to_one(positive):
+    y = np.where(np.arange(100) < positive, 1.0, -1.0)
+    starts = {n: c.loss.traits.starting_intercept(y, np.ones(100)) for n, c in CASES.items()}
+    assert all(starts[name] == 0.0 for name in REGRESSION)
+    if 10 <= positive <= 90:
+        assert all(abs(start) < 1e-12 for start in starts.values())
+    else:
+        assert np.sign(starts["log"]) == np.sign(positive - 50)
+        assert starts["hinge"] == starts["squared_hinge"] == np.clip(starts["log"], -1.0, 1.0)
+    if positive in (1, 91, 99):
+        expected = abs(np.log(positive / (100 - positive))) - np.log(9)
+        assert abs(starts["log"]) == pytest.approx(expected, rel=1e-12)
 
 
 # --------------------------------------------------------------------------- value and derivative

@@ -1,6 +1,6 @@
-"""sigmoid, softplus and omega, compiled and plain, against scipy and 50-digit arithmetic.
+"""sigmoid, softplus and omega, compiled and in Python, against SciPy and 50-digit arithmetic.
 
-And the functions that loops over classes call, in both precisions.
+And their fast versions for loops over classes, in both precisions.
 """
 
 import math
@@ -17,11 +17,11 @@ from monro._math import fast_exp, fast_log, fast_omega, omega, sigmoid, softplus
 from tests.marks import needs_compiler
 
 PROPERTY = settings(deadline=None, derandomize=True, max_examples=200)
-NORMAL = 708.0  # exp(-708) is still a normal number, with all its digits
+NORMAL = 708.0  # exp(-708) is a normal number, with full precision
 
 
 def compiled_and_plain(function):
-    """Parametrise by both forms; without Numba's compiler they are one."""
+    """Parametrise by the compiled and the Python function; without a compiler they are one."""
     plain = getattr(function, "py_func", function)
     return pytest.mark.parametrize("f", [function, plain], ids=["compiled", "plain"])
 
@@ -36,7 +36,7 @@ def exact_sigmoid(t):
 
 
 def exact_softplus(t):
-    # 1 + exp(t) drops what lies 300 digits down, so it needs as many.
+    # For exp(t) around 1e-300, 1 + exp(t) needs as many digits.
     with localcontext(prec=50 + int(abs(t))):
         return (1 + Decimal(t).exp()).ln()
 
@@ -148,7 +148,7 @@ def tabulate_omega(x, out):
 
 
 def tabulated(tabulate, x, dtype):
-    """Return the arguments as they were rounded, and the function there."""
+    """Return the arguments, rounded to `dtype`, and the values of the function."""
     x = np.asarray(x, dtype)
     out = np.empty_like(x)
     tabulate(x, out)
@@ -179,7 +179,7 @@ def test_fast_log_agrees_with_numpy(dtype, accuracy):
 @in_both
 def test_fast_omega_agrees_with_scipy(dtype, accuracy):
     x = np.concatenate([np.linspace(-80, 60, 100_001), np.logspace(1.5, 30, 10_001)])
-    # The formula changes at these.
+    # The formula changes at these points.
     borders = np.array([-37.0, -15.0, -6.0, 1.0, 15.0, 20.0], dtype)
     for towards in (-np.inf, np.inf):
         x = np.append(x, np.nextafter(borders, np.array(towards, dtype)))
@@ -191,7 +191,7 @@ def test_fast_omega_agrees_with_scipy(dtype, accuracy):
 
 @needs_compiler
 @in_both
-def test_extreme_arguments_give_the_values_at_the_border(dtype, accuracy):
+def test_extreme_arguments_are_clipped(dtype, accuracy):
     low, high = {"float32": (-87.0, 88.0), "float64": (-np.inf, 700.0)}[dtype]
     far = np.array([-np.inf, -1e30, -1e6, -800.0, -100.0, 100.0, 800.0, 1e6, 1e30, np.inf])
     x, value = tabulated(tabulate_exp, far, dtype)
@@ -210,8 +210,8 @@ def test_extreme_arguments_give_the_values_at_the_border(dtype, accuracy):
 
 
 @needs_compiler
-def test_the_log_of_zero_and_of_infinity_in_single_precision_are_still_numbers():
-    # A rate of zero and a sum that overflowed: they only have to be far out.
+def test_the_log_of_zero_and_of_infinity_in_single_precision_are_finite():
+    # They occur with a rate of zero and with a sum that overflowed, and only have to be large.
     _, (zero, infinity) = tabulated(tabulate_log, [0.0, np.inf], "float32")
     assert -100 < zero < -80
     assert 80 < infinity < 100

@@ -1,7 +1,7 @@
-"""How much memory a fit, a prediction and a reader take at their peak, beside what they are given.
+"""Peak memory of a fit, a prediction and a reader, in addition to their input.
 
-NumPy tells `tracemalloc` of every array, so that peaks are the same on every machine. What a whole
-process takes, cached files included, is measured by ``python -m benchmarks larger``.
+NumPy reports every array to `tracemalloc`, so that peaks are the same on every machine. The memory
+of a whole process, including cached files, is measured by ``python -m benchmarks larger``.
 """
 
 import tracemalloc
@@ -12,13 +12,14 @@ import scipy.sparse as sp
 
 from monro import CRFTagger, LinearClassifier, LinearRegressor, SoftmaxClassifier, load
 from monro.data.read import read
+from tests.marks import thorough
 
 MB = 1e6
 
 
 def peak(work):
-    """Return the megabytes that work takes beyond what there was, the second time it is done."""
-    work()  # which compiles
+    """Return the additional megabytes that a function takes at its peak, in its second call."""
+    work()  # compiles
     tracemalloc.start()
     try:
         work()
@@ -56,7 +57,7 @@ def test_linear_models_do_not_copy_sparse_rows(wide, solver):
     X, y = wide
     assert size(X) > 80
     model = LinearClassifier(solver=solver, max_epochs=2, random_state=0)
-    # Weights of 8 bytes a feature, a few times; numbers of 8 bytes a row, a few times.
+    # A few arrays of weights (8 bytes per feature) and of numbers (8 bytes per row).
     assert peak(lambda: model.fit(X, y)) < 12
 
 
@@ -67,12 +68,12 @@ def test_linear_models_do_not_copy_dense_rows(dtype):
     assert peak(lambda: model.fit(X, X[:, 0])) < 0.9 * size(X)
 
 
-def test_softmax_takes_its_weights_twice_at_most():
+def test_softmax_needs_at_most_two_copies_of_its_weights():
     X = sparse_rows(20_000, 980, 20)
     y = np.random.default_rng(0).integers(10_000, size=20_000)
     model = SoftmaxClassifier(classes=range(10_000), max_epochs=2, random_state=0)
     weights = 4 * 10_000 * 1_000 / MB
-    # Weights, and the rows' labels by feature, which neighbours are drawn from.
+    # The weights, and the table of labels by feature from which neighbours are drawn.
     assert peak(lambda: model.fit(X, y)) < 2 * weights + 40
 
 
@@ -84,6 +85,7 @@ def many_classes():
     return model.fit(X, y), X, y
 
 
+@thorough
 def test_evaluation_never_holds_rows_times_classes(many_classes):
     model, X, y = many_classes
     all_scores = 8 * X.shape[0] * 5_000 / MB
@@ -93,7 +95,7 @@ def test_evaluation_never_holds_rows_times_classes(many_classes):
     assert peak(lambda: model.predict(X)) < all_scores / 4
 
 
-def test_files_take_the_weights_once_more(many_classes, tmp_path):
+def test_saving_and_loading_need_few_copies_of_the_weights(many_classes, tmp_path):
     model, _, _ = many_classes
     weights = 4 * 5_000 * 100 / MB
     path = tmp_path / "model.monro"
@@ -101,7 +103,7 @@ def test_files_take_the_weights_once_more(many_classes, tmp_path):
     assert peak(lambda: load(path)) < 3 * weights + 5
 
 
-def test_tagging_takes_its_weights_a_few_times():
+def test_tagging_needs_few_copies_of_its_weights():
     rng = np.random.default_rng(0)
     sentences = [[(f"word{k}",) for k in rng.integers(3_000, size=20)] for _ in range(500)]
     tags = [[f"tag{len(word[0]) % 4}" for word in sentence] for sentence in sentences]
@@ -112,7 +114,7 @@ def test_tagging_takes_its_weights_a_few_times():
     assert taken < 4 * weights + 5
 
 
-def test_reading_text_takes_the_matrix_a_few_times(tmp_path):
+def test_reading_text_needs_few_copies_of_the_matrix(tmp_path):
     path = tmp_path / "rows.svm"
     with path.open("w") as file:
         for i in range(40_000):

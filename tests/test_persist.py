@@ -1,4 +1,4 @@
-"""Model files: what is saved is what is loaded, and nothing else passes for a model."""
+"""Model files: round trips, damaged and foreign files, and safe writing."""
 
 import copy
 import json
@@ -16,10 +16,14 @@ from safetensors.numpy import load_file, save_file
 from sklearn.base import clone
 
 import monro
-from monro import LinearClassifier, LinearRegressor, SoftmaxClassifier, persist
+from monro import LinearClassifier, LinearRegressor, SoftmaxClassifier
 from monro.errors import ModelFileError
+from monro.saving import container
+from monro.saving.atomic import atomic_path
+from monro.saving.container import VERSION, Contents, read_container, write_container
 from tests import processes
 from tests.linear.helpers import SOLVERS, STREAMING, assert_same_bits, make_data
+from tests.marks import thorough_unless
 
 GOLDEN = Path(__file__).parent / "golden"
 CLASSIFIERS = [LinearClassifier, SoftmaxClassifier]
@@ -36,7 +40,7 @@ def saved(model, folder):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_a_classifier_comes_back_as_it_was(tmp_path, solver, n_classes):
+def test_a_loaded_classifier_equals_the_saved_one(tmp_path, solver, n_classes):
     X, y = make_data(n_classes=n_classes)
     model = LinearClassifier(
         loss="log", solver=solver, alpha=1e-3, class_weight={0: 2.0}, random_state=3, max_epochs=4
@@ -53,7 +57,7 @@ def test_a_classifier_comes_back_as_it_was(tmp_path, solver, n_classes):
 
 
 @pytest.mark.parametrize("solver", STREAMING)
-def test_training_goes_on_from_a_loaded_model(tmp_path, solver):
+def test_training_continues_from_a_loaded_model(tmp_path, solver):
     X, y = make_data()
     model = LinearClassifier(solver=solver, alpha=1e-3, random_state=0).fit(X, y)
     same = monro.load(saved(model, tmp_path))
@@ -62,15 +66,20 @@ def test_training_goes_on_from_a_loaded_model(tmp_path, solver):
     assert_same_bits(same.partial_fit(X, y), model.partial_fit(X, y))
 
 
-def test_a_warm_start_goes_on_from_a_loaded_model(tmp_path):
+def test_a_warm_start_continues_from_a_loaded_model(tmp_path):
     X, y = make_data()
     model = LinearClassifier(solver="dual", alpha=1e-3, warm_start=True, random_state=0).fit(X, y)
     same = monro.load(saved(model, tmp_path))
     assert_same_bits(same.fit(X, y), model.fit(X, y))
 
 
-@pytest.mark.parametrize("loss", ["squared", "absolute", "huber", "poisson"])
-def test_a_regressor_comes_back_as_it_was(tmp_path, loss):
+@pytest.mark.parametrize(
+    "loss",
+    thorough_unless(
+        lambda loss: loss in ("squared", "poisson"), ["squared", "absolute", "huber", "poisson"]
+    ),
+)
+def test_a_loaded_regressor_equals_the_saved_one(tmp_path, loss):
     X, y = make_data()
     model = LinearRegressor(loss=loss, random_state=0).fit(sp.csr_matrix(X), y)
     same = monro.load(saved(model, tmp_path))
@@ -95,7 +104,7 @@ def test_a_regressor_comes_back_as_it_was(tmp_path, loss):
 def test_labels_of_every_kind(tmp_path, kind, labels):
     X, y = make_data()
     if labels.dtype.kind == "f":
-        labels = labels * 2  # scikit-learn takes only whole floats for classes
+        labels = labels * 2  # scikit-learn accepts whole floats only as classes
     model = kind(
         random_state=0,
         class_weight={labels[0].item() if hasattr(labels[0], "item") else labels[0]: 2.0},
@@ -120,7 +129,7 @@ def test_feature_names_are_kept(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)
-def test_a_random_state_that_is_no_number_is_left_out(tmp_path, kind):
+def test_a_random_state_that_is_not_a_number_is_not_saved(tmp_path, kind):
     X, y = make_data()
     model = kind(random_state=np.random.RandomState(0)).fit(X, y)
     assert monro.load(saved(model, tmp_path)).random_state is None
@@ -149,7 +158,7 @@ def test_a_file_holds_no_pickle_and_is_plain_safetensors(tmp_path, kind, names):
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.monro")), ids=lambda path: path.stem)
 def test_files_of_every_version_are_read(path):
-    """Made by tests/golden/make.py, with the version in their name; never made anew."""
+    """The files were made by tests/golden/make.py; they are never updated."""
     expected = json.loads(path.with_suffix(".json").read_text())
     model = monro.load(path)
 
@@ -163,7 +172,7 @@ def test_files_of_every_version_are_read(path):
 
 
 def test_there_are_golden_files_of_this_version():
-    assert list(GOLDEN.glob(f"v{persist.VERSION}-*.monro"))
+    assert list(GOLDEN.glob(f"v{VERSION}-*.monro"))
 
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)
@@ -181,7 +190,7 @@ def test_parameters_of_every_kind_of_number(tmp_path, kind):
     assert (same.alpha, same.max_epochs) == (0.001, 3)
 
 
-def test_a_copy_does_not_train_along():
+def test_training_a_copy_does_not_change_the_original():
     X, y = make_data()
     model = LinearClassifier(solver="asgd", random_state=0).fit(X, y)
     other, witness = copy.copy(model), copy.deepcopy(model)
@@ -213,7 +222,7 @@ def failure(path):
     return text
 
 
-def test_a_file_cut_short_anywhere_is_refused(model_file):
+def test_a_truncated_file_is_an_error(model_file):
     whole = model_file.read_bytes()
     for length in [*range(600), *range(600, len(whole), 97)]:
         model_file.write_bytes(whole[:length])
@@ -221,19 +230,19 @@ def test_a_file_cut_short_anywhere_is_refused(model_file):
         assert "cut short" in text or "no monro model" in text
 
 
-def test_an_array_of_another_shape_is_refused(model_file):
-    """Found by the fuzzer: an array of one number is as long as a bare number."""
+def test_an_array_of_another_shape_is_an_error(model_file):
+    """Found by the fuzzer: an array of one number is as long as a scalar."""
     whole = model_file.read_bytes()
     assert whole.count(b'"shape":[1]')
     model_file.write_bytes(whole.replace(b'"shape":[1]', b'"shape":[ ]'))
     assert "damaged" in failure(model_file)
 
 
-def test_a_flipped_bit_anywhere_is_refused(model_file):
+def test_a_flipped_bit_anywhere_is_an_error(model_file):
     whole = model_file.read_bytes()
-    for place in range(0, len(whole), 7):
+    for position in range(0, len(whole), 7):
         changed = bytearray(whole)
-        changed[place] ^= 1 << place % 8
+        changed[position] ^= 1 << position % 8
         model_file.write_bytes(changed)
         failure(model_file)
 
@@ -241,19 +250,19 @@ def test_a_flipped_bit_anywhere_is_refused(model_file):
 @pytest.mark.parametrize(
     "content", [b"", b"{}", b"\x80\x04pickled", b"PK\x03\x04zip", b"1 1:2\n" * 100]
 )
-def test_a_foreign_file_is_refused(tmp_path, content):
+def test_a_foreign_file_is_an_error(tmp_path, content):
     path = tmp_path / "foreign"
     path.write_bytes(content)
     assert "no monro model" in failure(path) or "cut short" in failure(path)
 
 
-def test_tensors_of_another_program_are_refused(tmp_path):
+def test_tensors_of_another_program_are_an_error(tmp_path):
     path = tmp_path / "foreign.safetensors"
     save_file({"weight": np.zeros(3)}, path, {"format": "pt"})
     assert "its arrays are not those of monro" in failure(path)
 
 
-def test_a_checkpoint_is_no_model(tmp_path):
+def test_a_checkpoint_is_not_a_model(tmp_path):
     X, y = make_data()
     path = tmp_path / "checkpoint"
     LinearClassifier(random_state=0).fit(X, y, checkpoint=path)
@@ -261,7 +270,7 @@ def test_a_checkpoint_is_no_model(tmp_path):
 
 
 def test_a_newer_file_asks_for_a_newer_monro(model_file, monkeypatch):
-    monkeypatch.setattr(persist, "VERSION", 7)
+    monkeypatch.setattr(container, "VERSION", 7)
     X, y = make_data()
     LinearClassifier(random_state=0).fit(X, y).save(model_file)
     monkeypatch.undo()
@@ -270,7 +279,7 @@ def test_a_newer_file_asks_for_a_newer_monro(model_file, monkeypatch):
 
 def test_an_unknown_estimator_asks_for_a_newer_monro(tmp_path):
     path = tmp_path / "model"
-    persist.write(path, "model", persist.Contents({}, {"class": "Oracle"}))
+    write_container(path, "model", Contents({}, {"class": "Oracle"}))
     assert "this monro has no 'Oracle'; install a newer monro" in failure(path)
 
 
@@ -285,9 +294,9 @@ def test_an_unknown_estimator_asks_for_a_newer_monro(tmp_path):
         {"states.0.r": np.zeros(1)},
     ],
 )
-def test_arrays_that_do_not_belong_together_are_refused(linear_file, change):
-    contents = persist.read(linear_file, "model")
-    persist.write(linear_file, "model", contents._replace(arrays=contents.arrays | change))
+def test_inconsistent_arrays_are_an_error(linear_file, change):
+    contents = read_container(linear_file, "model")
+    write_container(linear_file, "model", contents._replace(arrays=contents.arrays | change))
     assert "damaged" in failure(linear_file)
 
 
@@ -296,7 +305,7 @@ def test_a_missing_file_and_a_folder(tmp_path):
     assert "this is a folder" in failure(tmp_path)
 
 
-# ---------------------------------------------------------------------------- nothing saved is lost
+# ------------------------------------------------------------------------------------- safe writing
 
 
 def save_on_a_full_disk(path):
@@ -309,8 +318,8 @@ def save_on_a_full_disk(path):
         model.save(path)
 
 
-def test_a_full_disk_leaves_the_old_file_whole(model_file):
-    """The limit on a file's size stands in for the disk's: the write fails the same way."""
+def test_a_full_disk_leaves_the_old_file_intact(model_file):
+    """A limit on the file size simulates a full disk: the write fails in the same way."""
     before = model_file.read_bytes()
     assert processes.status(processes.start(save_on_a_full_disk, model_file)) == 0
     assert model_file.read_bytes() == before
@@ -328,7 +337,7 @@ def test_links_pipes_and_permissions(tmp_path, model_file):
     assert link.is_symlink()
     assert_same_bits(monro.load(model_file), model)
     assert model_file.stat().st_mode & 0o777 == 0o640
-    with persist.replacing("/dev/null") as path:
+    with atomic_path("/dev/null") as path:
         assert str(path) == "/dev/null"
     assert Path("/dev/null").is_char_device()
 
@@ -343,7 +352,7 @@ def test_threads_that_save_to_one_path(tmp_path):
     assert os.listdir(tmp_path) == ["model"]
 
 
-def test_files_left_by_a_killed_process_are_removed_in_time(model_file):
+def test_old_files_of_killed_processes_are_removed(model_file):
     old, new = (model_file.with_name(f".{model_file.name}.{k}.partial") for k in ("a", "b"))
     old.touch()
     new.touch()
@@ -354,7 +363,7 @@ def test_files_left_by_a_killed_process_are_removed_in_time(model_file):
     assert new.exists()
 
 
-def test_a_failing_write_leaves_the_old_file_whole(model_file, monkeypatch):
+def test_a_failing_write_leaves_the_old_file_intact(model_file, monkeypatch):
     before = model_file.read_bytes()
     X, y = make_data()
     other = LinearClassifier(random_state=1).fit(X, y)

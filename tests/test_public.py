@@ -1,4 +1,4 @@
-"""The public surface: names, signatures, documentation."""
+"""The public API: names, signatures, documentation."""
 
 import inspect
 import re
@@ -30,15 +30,15 @@ def test_an_unknown_name_is_an_attribute_error():
 
 
 # ---------------------------------------------------------------------------------------- snapshot
-# Where a change of the surface is meant, `python -m tests.api` writes it anew.
+# After an intended change of the API, `python -m tests.api` updates the snapshot.
 
 
-def test_the_surface_is_that_of_the_snapshot():
+def test_the_api_is_that_of_the_snapshot():
     kept = [x for x in api.SNAPSHOT.read_text().splitlines() if not x.startswith(ON_RAY)]
     assert [api.described(name) for name in HERE] == kept
 
 
-def test_the_surface_on_ray_is_that_of_the_snapshot():
+def test_the_api_on_ray_is_that_of_the_snapshot():
     pytest.importorskip("ray", reason="pip install '.[ray]'")
     assert api.snapshot() == api.SNAPSHOT.read_text()
 
@@ -55,7 +55,7 @@ def test_parameters_are_named_and_kept_as_given(name):
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_every_method_of_ours_is_in_the_reference(name):
+def test_every_public_method_is_in_the_reference(name):
     kind = getattr(monro, name)
     for member, value in inspect.getmembers(kind):
         function = value.fget if isinstance(value, property) else value
@@ -67,7 +67,7 @@ def test_every_method_of_ours_is_in_the_reference(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_public_name_has_an_example(name):
-    """Its own, or one of its class; `test_doctests` runs them, tests/ray what is on Ray."""
+    """Its own, or one of its class; `test_doctests` and tests/ray run them."""
     if name.startswith(ON_RAY):
         pytest.importorskip("ray", reason="pip install '.[ray]'")
     text = inspect.getdoc(api.resolve(name))
@@ -86,7 +86,7 @@ def test_every_public_name_has_an_example(name):
 def test_every_parameter_is_described(name):
     kind = getattr(monro, name)
     described = inspect.getdoc(kind)
-    if name == "LinearRegressor":  # which says what differs
+    if name == "LinearRegressor":  # describes only what differs
         described += inspect.getdoc(LinearClassifier)
     headings = re.findall(r"\n(\w+(?:, \w+)*) : ", described)  # "delta, radius : float"
     assert set(kind().get_params()) <= set(", ".join(headings).split(", "))

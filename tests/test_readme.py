@@ -1,4 +1,4 @@
-"""The documents' tables are made from the committed results, and nothing else."""
+"""The tables in the documents are those made from the committed results."""
 
 import os
 import re
@@ -10,6 +10,8 @@ import pytest
 from benchmarks import harness
 from benchmarks.__main__ import NAMES
 
+from tests.marks import thorough
+
 
 @pytest.mark.parametrize("document", harness.DOCUMENTS, ids=lambda path: path.name)
 def test_tables_equal_the_results(document):
@@ -20,8 +22,9 @@ def test_every_benchmark_has_a_result():
     assert {path.stem for path in harness.RESULTS.glob("*.json")} == set(NAMES)
 
 
-def test_a_newcomer_gets_from_a_file_to_predictions(tmp_path):
-    """The README's commands, as they stand there."""
+@thorough
+def test_the_commands_of_the_readme_work(tmp_path):
+    """From a file to predictions, unchanged."""
     (block,) = re.findall(r"```sh\n(.*?)```", harness.README.read_text(), re.DOTALL)
     folder = Path(sys.executable).parent
     environment = os.environ | {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}

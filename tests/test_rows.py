@@ -1,4 +1,4 @@
-"""How kernels see a row, against dense NumPy: every wrapper, both precisions, every row length."""
+"""Rows in kernels against dense NumPy: every wrapper, both precisions, every row length."""
 
 from typing import NamedTuple
 
@@ -26,7 +26,9 @@ from monro.rows import (
     prefetch,
     prefetch_weights,
     sqnorm,
+    update_each,
 )
+from tests.marks import thorough, thorough_unless
 
 PROPERTY = settings(deadline=None, derandomize=True, max_examples=150)
 WIDTH = 12
@@ -36,7 +38,7 @@ WIDTH = 12
 def sums_and_products(rows, c, d, w, u, v, dots, norms):
     """``w = u = Σ c_i x_i`` and ``v = Σ d_i x_i``; then all ``x_i·w``, ``x_i·v``, ``‖x_i‖²``."""
     for i in range(c.size):
-        # Looking ahead must change nothing, at the last row and at an empty one too.
+        # Prefetching must change nothing, also at the last row and at an empty one.
         locate(rows, i)
         prefetch(rows, i)
         prefetch_weights(rows, i, w)
@@ -66,7 +68,7 @@ def plain(function):
 
 
 def ragged(dtype):
-    """Rows of 0 to 9 non-zeros, one after the other, then an empty row."""
+    """Return rows with 0, 1, … 9 non-zeros, then an empty row."""
     rng = np.random.default_rng(0)
     X = np.zeros((11, WIDTH), dtype)
     for i in range(10):
@@ -75,7 +77,7 @@ def ragged(dtype):
 
 
 class View(NamedTuple):
-    """Rows, the dense matrix they stand for, and what they store behind the D weights."""
+    """Rows, the dense matrix they represent, and the number of weights they append."""
 
     rows: object
     matrix: np.ndarray
@@ -83,7 +85,7 @@ class View(NamedTuple):
 
 
 def view(kind, X):
-    """Wrap dense X in the rows of that kind, and do to a float64 copy what the wrappers claim."""
+    """Return dense X as rows of a kind, and a float64 matrix transformed as the wrappers claim."""
     matrix = X.astype(np.float64)
     mean = matrix.mean(axis=0)
     rows = as_rows(X) if "dense" in kind else as_rows(sp.csr_array(X))
@@ -102,7 +104,7 @@ def view(kind, X):
 
 
 def as_dense_weights(kind, w, X):
-    """Turn the array a sum of rows is kept in into one weight for each column of the matrix."""
+    """Return the weights of the matrix's columns from the array that holds a sum of rows."""
     coef = w[:WIDTH].copy()
     if "centred" in kind:
         coef -= w[WIDTH] * X.astype(np.float64).mean(axis=0)
@@ -111,14 +113,29 @@ def as_dense_weights(kind, w, X):
 
 BASES = ["sparse", "wide sparse", "dense"]
 WRAPPED = ["biased dense", "centred dense", "centred sparse", "biased centred sparse"]
-# Each pair is compiled, so not all of them: the wrappers do not see the precision.
+# Not all pairs, since each is compiled: the wrappers do not depend on the precision.
 PAIRS = [(kind, np.float64) for kind in BASES + WRAPPED]
 PAIRS += [(kind, np.float32) for kind in ["sparse", "dense", "centred sparse"]]
 
 
+def is_everyday(kind, dtype=np.float64):
+    """Return whether this kind of rows is not part of another one that is compiled anyhow."""
+    repeated = [("biased dense", np.float64), ("centred dense", np.float64)]
+    repeated += [("centred sparse", np.float64), ("sparse", np.float32)]
+    return (kind, dtype) not in repeated
+
+
 def over(pairs):
-    ids = [f"{kind}, {dtype.__name__}" for kind, dtype in pairs]
-    return pytest.mark.parametrize(("kind", "dtype"), pairs, ids=ids)
+    cases = [
+        pytest.param(
+            kind,
+            dtype,
+            id=f"{kind}, {dtype.__name__}",
+            marks=() if is_everyday(kind, dtype) else thorough,
+        )
+        for kind, dtype in pairs
+    ]
+    return pytest.mark.parametrize(("kind", "dtype"), cases)
 
 
 compiled_and_not = pytest.mark.parametrize("run", [lambda f: f, plain], ids=["compiled", "plain"])
@@ -162,9 +179,39 @@ def test_add_scaled_multiplies_each_feature_by_its_gain(kind, dtype, run):
     np.testing.assert_allclose(w, expected, **tolerance(dtype))
 
 
+class CountDown(NamedTuple):
+    """Subtracts from each coordinate how often it was asked for, and its number."""
+
+    visits: np.ndarray
+
+    def updated(self, k, value):
+        self.visits[k] += 1.0
+        return value - self.visits[k] - 100.0 * k
+
+
+@kernel
+def update_all(rows, operator, n, w):
+    for i in range(n):
+        update_each(rows, i, operator, w)
+
+
+@over([pair for pair in PAIRS if "centred" not in pair[0]])
+@compiled_and_not
+def test_update_each_visits_the_coordinates_of_a_row(kind, dtype, run):
+    X = ragged(dtype)
+    rows, matrix, extra = view(kind, X)
+    w = np.arange(WIDTH + extra, dtype=np.float64)
+    visits = np.zeros(WIDTH + extra)
+    run(update_all)(rows, CountDown(visits), len(X), w)
+    expected = (np.ones_like(matrix) if "dense" in kind else matrix != 0).sum(axis=0)
+    np.testing.assert_array_equal(visits, expected)
+    k = np.arange(WIDTH + extra)
+    np.testing.assert_array_equal(w, k - expected * (expected + 1) / 2 - 100.0 * k * expected)
+
+
 @over([pair for pair in PAIRS if pair[1] == np.float32])
 def test_products_do_not_lose_float32_data_to_rounding(kind, dtype):
-    # Only what is stored is rounded: weights and sums are float64.
+    # Only the data is rounded: weights and sums are float64.
     X = ragged(dtype)
     rows, matrix, extra = view(kind, X)
     w = np.zeros(WIDTH + extra)
@@ -202,11 +249,11 @@ def test_any_sparse_rows_multiply_as_scipy_does(lines, w):
     X = sp.csr_array((values, columns, indptr), shape=(len(lines), 16))
     dots = np.empty(len(lines))
     products(as_rows(X), w, dots)
-    # What rounding can do grows with the terms, not with their sum.
+    # Rounding errors grow with the terms, not with their sum.
     assert (abs(dots - X @ w) <= 1e-14 * (abs(X) @ abs(w))).all()
 
 
-@pytest.mark.parametrize("kind", BASES + WRAPPED)
+@pytest.mark.parametrize("kind", thorough_unless(is_everyday, BASES + WRAPPED))
 def test_a_matrix_of_empty_rows_is_all_zero(kind):
     X = np.zeros((3, WIDTH))
     rows, _, extra = view(kind, X)
@@ -228,7 +275,7 @@ def centred(X):
 
 
 def kept_sum(rows, c):
-    """Sum the rows with coefficients c, in a kernel; return the array the sum is kept in."""
+    """Sum the rows with coefficients c in a kernel; return the array that holds the sum."""
     w = np.zeros(rows.mean.size + 2)
     unused = np.empty((2, c.size)), np.empty(c.size)
     sums_and_products(rows, c, c, w, w.copy(), w.copy(), *unused)
@@ -250,7 +297,7 @@ def test_centred_rows_are_the_rows_of_the_centred_matrix(X, data):
     c, d = data.draw(coefficients), data.draw(coefficients)
     scale = data.draw(st.floats(-3.0, 3.0))
     rows, matrix = centred(X), X - X.mean(axis=0)
-    # Solvers scale the array and add others of its kind: it stays that of a sum.
+    # Solvers scale such arrays and add them: the result is again that of a sum.
     w = scale * kept_sum(rows, c) + kept_sum(rows, d)
     dots = np.empty(n)
     products(rows, w, dots)
@@ -261,18 +308,18 @@ def test_centred_rows_are_the_rows_of_the_centred_matrix(X, data):
 
 @PROPERTY
 @given(X=matrices, data=st.data())
-def test_centred_products_do_not_move_with_the_origin(X, data):
+def test_centred_products_are_invariant_to_translations(X, data):
     n, width = X.shape
     shift = data.draw(hnp.arrays(np.float64, width, elements=st.floats(-100.0, 100.0)))
     c = data.draw(hnp.arrays(np.float64, n, elements=st.floats(-10.0, 10.0)))
-    here, there = np.empty((2, n))
+    here, moved = np.empty((2, n))
     products(centred(X), kept_sum(centred(X), c), here)
-    products(centred(X + shift), kept_sum(centred(X + shift), c), there)
+    products(centred(X + shift), kept_sum(centred(X + shift), c), moved)
     largest = (abs(X).max() + abs(shift).max()) ** 2 * abs(c).sum() * width
-    np.testing.assert_allclose(there, here, rtol=0, atol=1e-13 * largest)
+    np.testing.assert_allclose(moved, here, rtol=0, atol=1e-13 * largest)
 
 
-def test_the_bias_lies_behind_what_centring_keeps():
+def test_the_intercept_follows_the_weights_of_centring():
     X = ragged(np.float64)
     rows = Biased(centred(X))
     w = np.zeros(WIDTH + 3)
@@ -285,7 +332,7 @@ def test_the_bias_lies_behind_what_centring_keeps():
 
 
 def made_from(X):
-    """Return the arrays that rows of X should look into."""
+    """Return the arrays of which rows of X should be views."""
     return (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
 
 
@@ -300,7 +347,7 @@ def test_as_rows_copies_no_values(dtype):
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
-def test_rows_are_read_only_and_their_source_is_left_alone(form):
+def test_rows_are_read_only_and_their_source_is_unchanged(form):
     X = form(ragged(np.float64))
     for array in as_rows(X):
         with pytest.raises(ValueError, match="read-only"):
@@ -334,7 +381,7 @@ def test_rows_of_read_only_and_of_fortran_arrays_have_one_numba_type():
         np.testing.assert_array_equal(as_rows(form).data, X)
 
 
-def test_as_rows_fetches_weights_ahead_only_where_there_are_many():
+def test_as_rows_prefetches_weights_only_if_there_are_many():
     assert type(as_rows(sp.csr_array((2, 1000)))) is Sparse
     assert type(as_rows(sp.csr_array((2, 1_000_000)))) is WideSparse
     assert type(as_rows(np.zeros((2, 3)))) is Dense

@@ -1,4 +1,4 @@
-"""Learning rates against their formulas, in Python and in kernels."""
+"""Learning-rate schedules against their formulas, in Python and in kernels."""
 
 import math
 
@@ -56,7 +56,7 @@ def test_the_first_inverse_t_rate_is_one_over_lambda(lam):
 
 
 @pytest.mark.parametrize("law", [Bottou, SlowBottou])
-def test_without_a_ridge_the_rate_stays(law):
+def test_without_a_ridge_the_rate_is_constant(law):
     assert rate(law(0.3, 0.0), 1e9) == 0.3
 
 
@@ -64,7 +64,7 @@ def test_without_a_ridge_the_rate_stays(law):
     ("schedule", "exponent"),
     [(Bottou(0.5, 1e-2), -1.0), (SlowBottou(0.5, 1e-2), -0.75), (InverseT(1e-2), -1.0)],
 )
-def test_rates_fall_as_a_power_of_t(schedule, exponent):
+def test_rates_decay_as_a_power_of_t(schedule, exponent):
     ratio = rate(schedule, 2e12) / rate(schedule, 1e12)
     assert math.isclose(ratio, 2.0**exponent, rel_tol=1e-8)
 

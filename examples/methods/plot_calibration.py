@@ -2,8 +2,8 @@
 Are the probabilities right?
 ============================
 
-When a model says 70 %, is it right in 70 % of the cases? A likelihood that was maximised to the end
-on few rows is too sure of itself; stopped where rows held out lose least, it is calibrated.
+When a model says 70 %, is it right in 70 % of the cases? A likelihood that is maximised on few rows
+until convergence is overconfident; stopped at the lowest loss on held-out rows, it is calibrated.
 """
 
 import matplotlib.pyplot as plt
@@ -14,7 +14,8 @@ from monro import LinearClassifier, SoftmaxClassifier
 from monro.data.embedded import next_words
 
 X, y, words = next_words()
-common = np.isin(y, np.argsort(-np.bincount(y))[:200])  # the next word is one of the 200 commonest
+# Keep rows whose next word is one of the 200 most common.
+common = np.isin(y, np.argsort(-np.bincount(y))[:200])
 X, test_X, y, test_y = train_test_split(X[common], y[common], random_state=0)
 
 models = {
@@ -24,8 +25,8 @@ models = {
 }
 
 # %%
-# Rows are sorted by the probability of the likeliest class and cut into ten parts: for each, the
-# mean probability and how often the class was right.
+# Rows are sorted by the probability of the most likely class and split into ten parts. For each
+# part: the mean probability, and how often the class was right.
 
 fig, ax = plt.subplots(figsize=(5.5, 5.5))
 ax.plot([0, 1], [0, 1], color="grey", linewidth=1)
@@ -42,7 +43,7 @@ for name, model in models.items():
         marker="o",
         label=f"{name}: log-loss {loss:.2f}",
     )
-ax.set_xlabel("probability of the likeliest class")
+ax.set_xlabel("probability of the most likely class")
 ax.set_ylabel("how often it was right")
 ax.legend()
 plt.show()

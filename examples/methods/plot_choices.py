@@ -3,7 +3,7 @@ Prices and choices
 ==================
 
 Who travels by bus, car or train, when prices and durations differ? A conditional logit and a probit
-with independent errors, their coefficients with intervals, and what a cheaper train would bring.
+with independent errors, their coefficients with intervals, and the effect of a cheaper train.
 """
 
 import matplotlib.pyplot as plt
@@ -19,20 +19,20 @@ trips = {
     "price": rng.gamma(4.0, 0.25, 3 * N) * np.tile([0.5, 1.5, 1.2], N),
     "hours": rng.gamma(4.0, 0.25, 3 * N) * np.tile([1.6, 1.0, 0.8], N),
 }
-liking = np.tile([0.0, 0.8, 0.3], N)
-utility = -1.5 * trips["price"] - trips["hours"] + liking + rng.gumbel(size=3 * N)
+preference = np.tile([0.0, 0.8, 0.3], N)
+utility = -1.5 * trips["price"] - trips["hours"] + preference + rng.gumbel(size=3 * N)
 trips["chosen"] = utility == utility.reshape(N, 3).max(axis=1).repeat(3)
 
 # %%
-# The truth was a price of −1.5 and an hour of −1. A probit's noise is narrower, and so are its
-# coefficients; the ratio, what an hour is worth, is the same.
+# The true coefficients are −1.5 for the price and −1 for an hour. The noise of a probit has less
+# variance, and so its coefficients are smaller; the ratio, the value of an hour, is the same.
 
 fig, ax = plt.subplots(figsize=(6.5, 3))
 for shift, link in [(-0.1, "softmax"), (0.1, "probit")]:
     table = ChoiceModel(link=link).fit(trips).summary()
-    places = np.arange(len(table.name)) + shift
-    reach = table.coefficient - table.lower
-    ax.errorbar(table.coefficient, places, xerr=reach, fmt="o", capsize=3, label=link)
+    positions = np.arange(len(table.name)) + shift
+    half_width = table.coefficient - table.lower
+    ax.errorbar(table.coefficient, positions, xerr=half_width, fmt="o", capsize=3, label=link)
 ax.set_yticks(range(len(table.name)), table.name)
 ax.invert_yaxis()
 ax.axvline(0, color="grey", linewidth=1)
@@ -41,7 +41,7 @@ ax.legend()
 plt.show()
 
 # %%
-# Shares of the market as the train's price changes.
+# Market shares as the price of the train changes.
 
 model = ChoiceModel().fit(trips)
 factors = np.linspace(0.3, 2.0, 12)

@@ -2,11 +2,11 @@
 No learning rate to tune
 ========================
 
-Stochastic gradient descent works for some learning rates and explodes for others. An implicit step
-takes the gradient where the step *ends*: it cannot overshoot, so that rates a thousand times too
-large do little harm. And ``learning_rate="auto"``, the default, finds one by itself.
+Stochastic gradient descent works for some learning rates and diverges for others. An implicit step
+uses the gradient where the step *ends*: it cannot overshoot, so that rates a thousand times too
+large do little harm. And ``learning_rate="auto"``, the default, finds a rate by itself.
 
-The squared loss shows it best, for its gradients grow without bound.
+The squared loss shows it best, because its gradients grow without bound.
 """
 
 import matplotlib.pyplot as plt
@@ -22,7 +22,7 @@ train, test = slice(10_000), slice(10_000, None)
 
 
 def test_error(solver, rate):
-    """Return the mean squared error on rows not seen; the noise alone is 1."""
+    """Return the mean squared error on test rows; that of the noise is 1."""
     model = LinearRegressor(solver=solver, learning_rate=rate, alpha=1e-4, random_state=0)
     try:
         predicted = model.fit(X[train], y[train]).predict(X[test])
@@ -32,8 +32,7 @@ def test_error(solver, rate):
 
 
 # %%
-# A solver that leaves the range of numbers says so (``DivergenceError``): such rates are crosses at
-# the top.
+# A solver that diverges raises ``DivergenceError``: such rates are crosses at the top.
 
 rates = 10.0 ** np.arange(-4, 5)
 for solver, marker in [("sgd", "o"), ("implicit", "s"), ("aisgd", "^")]:

@@ -3,10 +3,10 @@ Thousands of classes: unbiased, and not
 =======================================
 
 Which of some 3,000 words comes next? A full softmax would touch all of them at every step. Sampled
-losses touch a few, and minimise something else. The implicit solver touches a few, and minimises
-the likelihood.
+losses touch a few classes, but minimise another function. The implicit solver touches a few classes
+and maximises the likelihood.
 
-Every curve is the exact log-loss over all classes, from one evaluator.
+Every curve is the exact log-loss over all classes, computed by the same code.
 """
 
 import matplotlib.pyplot as plt
@@ -20,7 +20,7 @@ print(f"{X.shape[0]:,} rows, {X.shape[1]:,} features, {len(words):,} classes")
 
 
 class LogLoss:
-    """Keeps the exact log-loss on some rows after each epoch."""
+    """Records the exact log-loss of some rows after each epoch."""
 
     def setup(self, estimator, context):
         self.losses = []
@@ -38,7 +38,7 @@ class LogLoss:
 
 # %%
 # ``importance`` is sampled softmax, ``nce`` noise-contrastive estimation, ``ove`` the one-vs-each
-# bound; each with its own way to draw classes, and with an automatic rate.
+# bound; each draws classes in its own way, and has an automatic rate.
 
 names = {
     "implicit": "implicit (the default)",
@@ -48,14 +48,14 @@ names = {
     "ove": "one-vs-each",
 }
 for solver, name in names.items():
-    watch = LogLoss()
+    monitor = LogLoss()
     model = SoftmaxClassifier(solver=solver, max_epochs=8, random_state=0)
-    model.set_callbacks(watch).fit(X, y)
-    plt.plot(np.arange(1, len(watch.losses) + 1), watch.losses, marker=".", label=name)
+    model.set_callbacks(monitor).fit(X, y)
+    plt.plot(np.arange(1, len(monitor.losses) + 1), monitor.losses, marker=".", label=name)
 
 frequency = np.bincount(y) / y.size
 entropy = -(frequency[frequency > 0] * np.log(frequency[frequency > 0])).sum()
-plt.axhline(entropy, color="grey", linewidth=1, label="frequencies alone")
+plt.axhline(entropy, color="grey", linewidth=1, label="frequencies of words")
 plt.ylim(bottom=0)
 plt.xlabel("epochs")
 plt.ylabel("training log-loss, nats")

@@ -2,10 +2,10 @@
 Six solvers, one objective
 ==========================
 
-All solvers of ``LinearClassifier`` minimise the same function. Here is how far each is from its
-minimum after every epoch, beside scikit-learn's ``SGDClassifier`` on the same objective.
+All solvers of ``LinearClassifier`` minimise the same function. The plot shows how far each is above
+the minimum after every epoch, beside scikit-learn's ``SGDClassifier`` on the same objective.
 
-A callback makes a linear model compute the exact objective after each epoch. There is no intercept
+With a callback, a linear model computes the exact objective after each epoch. There is no intercept
 here: it has no ridge, and all solvers learn it more slowly than the weights.
 """
 
@@ -21,8 +21,8 @@ ALPHA = 1e-5
 EPOCHS = 15
 
 
-class Watch:
-    """Asks for the objective."""
+class Monitor:
+    """A callback; with any, the history has the exact objective."""
 
     def setup(self, estimator, context):
         pass
@@ -46,15 +46,15 @@ def objectives(solver, epochs=EPOCHS):
         fit_intercept=False,
         random_state=0,
     )
-    model.set_callbacks(Watch()).fit(X, y)
+    model.set_callbacks(Monitor()).fit(X, y)
     return np.array([record["objective"] for record in model.history_])
 
 
 best = objectives("dual", epochs=50).min()
 
 # %%
-# The dual solver, which "auto" takes for such data, remembers each example and converges linearly.
-# Averages (``asgd``, ``aisgd``) smooth what single steps leave.
+# The dual solver, which "auto" chooses for such data, has a variable for each example and converges
+# linearly. Averages (``asgd``, ``aisgd``) reduce the noise of single steps.
 
 for solver in ("dual", "sgd", "asgd", "implicit", "aisgd", "sgdqn"):
     plt.semilogy(np.arange(1, EPOCHS + 1), objectives(solver) / best - 1, marker=".", label=solver)

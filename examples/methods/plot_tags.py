@@ -1,9 +1,9 @@
 """
-How sure is a tagger?
-=====================
+How confident is a tagger?
+==========================
 
 A CRF gives each word of a sentence a probability of each tag. We restore capitals: sentences are in
-lower case, and the tags say how each word was written.
+lower case, and the tags say which capitals each word had.
 """
 
 import matplotlib.pyplot as plt
@@ -18,10 +18,10 @@ tagged = tagger.predict(sentences[:300])
 pairs = [
     pair for own, found in zip(tags, tagged, strict=False) for pair in zip(own, found, strict=True)
 ]
-print(f"{np.mean([a == b for a, b in pairs]):.1%} of the words of sentences not seen are right")
+print(f"{np.mean([a == b for a, b in pairs]):.1%} of the words in test sentences are right")
 
 # %%
-# The marginal probabilities of one sentence. Crosses mark how it was written.
+# The marginal probabilities of one sentence. Crosses mark the true tags.
 
 which = max(range(300), key=lambda k: (len(set(tags[k])), -abs(len(tags[k]) - 14)))
 words = [token[0] for token in sentences[which]]
@@ -38,7 +38,7 @@ fig.colorbar(image, label="probability")
 plt.show()
 
 # %%
-# What speaks most for a word written in capitals:
+# The features with the largest weights for a word written in capitals:
 
 for feature, weight in tagger.top_features("UPPER", 5):
     print(f"{weight:6.2f}  {feature}")

@@ -2,8 +2,8 @@
 MLflow
 ======
 
-A callback that makes every fit a run of MLflow: its parameters, the numbers of each epoch, and the
-model file. Look at them with ``mlflow ui --backend-store-uri sqlite:///mlflow.db``.
+A callback that logs every fit as an MLflow run: its parameters, the numbers of each epoch, and the
+model file. View them with ``mlflow ui --backend-store-uri sqlite:///mlflow.db``.
 """
 
 import tempfile
@@ -38,7 +38,7 @@ class MLflow:
 
 
 # %%
-# Three ridges, three runs. The model file, which holds no pickle, is kept with each.
+# Three ridges, three runs. The model file, which contains no pickle, is stored with each.
 
 folder = Path(tempfile.mkdtemp())
 mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
@@ -55,7 +55,7 @@ for alpha in (1e-4, 1e-3, 1e-2):
         mlflow.log_artifact(str(folder / "model.monro"))
 
 # %%
-# Everything can be asked for again:
+# All of it can be queried:
 
 client = mlflow.MlflowClient()
 for run in client.search_runs([experiment], order_by=["attributes.start_time"]):

@@ -2,7 +2,7 @@
 TensorBoard
 ===========
 
-A callback that writes every number of every epoch's record to TensorBoard's event files. Look at
+A callback that writes every number of every epoch's record to TensorBoard's event files. View
 them with ``tensorboard --logdir runs`` while the model is being fitted. (``pip install
 tensorboard``; no deep-learning library is needed.)
 """

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from monro.crf.tagger import CRFTagger
     from monro.linear.classifier import LinearClassifier
     from monro.linear.regressor import LinearRegressor
-    from monro.persist import load
+    from monro.saving.estimator import load
     from monro.softmax.classifier import SoftmaxClassifier
 
 __all__ = [
@@ -26,7 +26,7 @@ _HOMES = {
     "LinearClassifier": "monro.linear.classifier",
     "LinearRegressor": "monro.linear.regressor",
     "SoftmaxClassifier": "monro.softmax.classifier",
-    "load": "monro.persist",
+    "load": "monro.saving.estimator",
 }
 
 

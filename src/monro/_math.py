@@ -1,8 +1,8 @@
 """Scalar functions for kernels, accurate where the textbook formulas overflow or cancel.
 
-`fast_exp`, `fast_log` and `fast_omega` are what loops over classes call: without a branch, in the
-precision of their argument. In float32 they are polynomials, so LLVM vectorises the loop: sixteen
-omegas cost some 40 ns instead of a microsecond.
+`fast_exp`, `fast_log` and `fast_omega` are for loops over classes: branch-free, and computed in the
+precision of their argument. In float32 they are polynomials, so that LLVM vectorises the loop:
+sixteen omegas take about 40 ns instead of a microsecond.
 """
 
 import math
@@ -30,10 +30,10 @@ def softplus(t: float) -> float:
 def omega(t: float) -> float:
     """Solve ``w + log w = t`` (the Wright omega function; ``w = LambertW(exp(t))``).
 
-    Fritsch, Shafer & Crowley's iteration has fourth order: from the starting values below two
-    rounds give full double precision.
+    Fritsch, Shafer & Crowley's iteration has fourth order: from the starting values below, two
+    iterations give full double precision.
     """
-    if t < -37.0:  # w = exp(t) - exp(2t) + …: the second term no longer counts
+    if t < -37.0:  # w = exp(t) - exp(2t) + …: the second term is below the rounding error
         return math.exp(t)
     if t < 1.0:
         e = math.exp(t)
@@ -42,7 +42,7 @@ def omega(t: float) -> float:
         w = t - math.log(t) * (t / (1.0 + t))
     for _ in range(2):
         r = t - w - math.log(w)
-        e = r / (1.0 + w)  # the paper's q is divided by 1 + w, too: its square would overflow
+        e = r / (1.0 + w)  # the paper's q is divided by 1 + w as well: its square would overflow
         q = 2.0 * (1.0 + w + 2.0 / 3.0 * r)
         w *= 1.0 + e * (q - e) / (q - 2.0 * e)
     return w
@@ -52,7 +52,7 @@ def omega(t: float) -> float:
 
 _F = np.float32
 _LOG2_E = _F(1.442695)
-_LN2_HIGH = _F(0.693359375)  # few digits: a multiple of it is exact
+_LN2_HIGH = _F(0.693359375)  # has few binary digits: multiples are exact
 _LN2_LOW = _F(-2.1219444e-4)
 _HALF_ROOT = _F(0.70710677)
 _MANTISSA = np.int32(0x007FFFFF)
@@ -62,13 +62,13 @@ _SHIFT = np.int32(23)
 _ONE = _F(1.0)
 _TWO = _F(2.0)
 
-# Where exp of a float32 is still a normal number.
+# The range of float32 whose exp is a normal number.
 _LOWEST = _F(-87.0)
 _HIGHEST = _F(88.0)
 
 
 def _exp_single(x):  # type: ignore[no-untyped-def]
-    # exp(x) = 2ⁿ exp(r), |r| ≤ ln 2 / 2; the polynomial is minimax there, to 3e-9.
+    # exp(x) = 2ⁿ exp(r), |r| ≤ ln 2 / 2; minimax polynomial on that interval, error 3e-9.
     x = x if x > _LOWEST else _LOWEST
     x = x if x < _HIGHEST else _HIGHEST
     n = np.floor(x * _LOG2_E + _F(0.5))
@@ -82,7 +82,7 @@ def _exp_single(x):  # type: ignore[no-untyped-def]
 
 
 def _log_single(x):  # type: ignore[no-untyped-def]
-    # x = 2ᵉ (1 + f), 1 + f between √½ and √2; the polynomial is minimax there, to 6e-9.
+    # x = 2ᵉ (1 + f), √½ ≤ 1 + f ≤ √2; minimax polynomial on that interval, error 6e-9.
     bits = bits_of(x)
     m = number_of((bits & _MANTISSA) | _HALF)
     small = m < _HALF_ROOT
@@ -101,7 +101,7 @@ def _log_single(x):  # type: ignore[no-untyped-def]
 
 
 def _omega_single(t):  # type: ignore[no-untyped-def]
-    # Iacono & Boyd's approximation, then one round of fourth order. Below -15, ω(t) = exp(t).
+    # Iacono & Boyd's approximation, then one fourth-order iteration. Below -15, ω(t) = exp(t).
     t = t if t > _F(-80.0) else _F(-80.0)
     e = fast_exp(t if t < _F(20.0) else _F(20.0))
     x = fast_log(_ONE + e)
@@ -129,7 +129,7 @@ def _omega_double(t):  # type: ignore[no-untyped-def]
 
 @by_precision(_exp_single, _exp_double)
 def fast_exp(x: Any) -> Any:
-    """``exp(x)``; where that overflows (or in float32 underflows), the value at the border."""
+    """``exp(x)``, with x clipped to where that does not overflow (in float32, nor underflow)."""
     return math.exp(min(x, 700.0))
 
 

@@ -1,4 +1,4 @@
-"""Errors monro raises besides the ValueError and TypeError of scikit-learn's conventions.
+"""Errors that monro raises besides the ValueError and TypeError of scikit-learn's conventions.
 
 Each message is one line: where (file and line, row, or parameter), what is wrong, what to do
 (docs/errors.md).
@@ -31,7 +31,7 @@ class DataError(MonroError, ValueError):
 
 
 class ModelFileError(MonroError, ValueError):
-    """A file is no model, is damaged, or comes from a newer monro.
+    """A file is not a model, is damaged, or was written by a newer version of monro.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class ModelFileError(MonroError, ValueError):
 
 
 class CheckpointError(MonroError, ValueError):
-    """A checkpoint belongs to another fit.
+    """A checkpoint belongs to another fit: other data or other parameters.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class CheckpointError(MonroError, ValueError):
 
 
 class MissingExtraError(MonroError, ImportError):
-    """An optional package is needed; the message says how to install it.
+    """An optional package is missing; the message says how to install it.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class MissingExtraError(MonroError, ImportError):
 
 
 class DivergenceError(MonroError, ArithmeticError):
-    """A solver left the range of floating point numbers; the message says what to change.
+    """A solver diverged to infinite or undefined numbers; the message says what to change.
 
     Examples
     --------
@@ -92,7 +92,7 @@ class DivergenceError(MonroError, ArithmeticError):
 
 
 class ClusterError(MonroError, RuntimeError):
-    """The cluster is too small, or loses workers faster than work is done.
+    """The cluster is too small, or keeps losing workers.
 
     Examples
     --------

@@ -1,53 +1,35 @@
-"""What all estimators share: seeds, threads, rows held out, checkpoints and files."""
+"""The base class of all estimators: seeds, threads, sources of rows, and files."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
-from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
-from monro import persist
 from monro.data.sources import open_source
-from monro.errors import CheckpointError
-from monro.mapped import is_mapped, row_range, take_rows
 from monro.rows import Array
-from monro.storage import Checkpoint, fingerprint
-
-
-def drop_weightless(X: Any, y: Array, weight: Array) -> tuple[Any, Array, Array]:
-    """Leave out rows of weight 0: they must not even be visited."""
-    if np.count_nonzero(weight) == weight.size:
-        return X, y, weight
-    kept = np.flatnonzero(weight)
-    return take_rows(X, kept), y[kept], weight[kept]
-
-
-def of_mean_one(weight: Array) -> Array:
-    """Return weights whose mean is 1."""
-    total = weight.sum()
-    return weight if total == weight.size else weight * (weight.size / total)
+from monro.saving.container import Contents
+from monro.saving.estimator import save
 
 
 class Estimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of the estimators, whose parameters `monro.checks.common` checks.
+    """Base class of the estimators.
 
-    What a fit leaves for the next one to go on from is in ``_states``, where it is kept at all.
+    Besides its public attributes, a fit sets one object, ``_fitted``, from which the next fit can
+    continue.
     """
 
     @abstractmethod
-    def _to_contents(self) -> persist.Contents:
-        """Return the fitted estimator's arrays and JSON."""
+    def _to_contents(self) -> Contents:
+        """Return the contents of the fitted estimator's file."""
 
     @abstractmethod
-    def _from_contents(self, contents: persist.Contents) -> None:
-        """Make the estimator what it was."""
+    def _from_contents(self, contents: Contents) -> None:
+        """Set the attributes of the estimator from the contents of a file."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -60,13 +42,8 @@ class Estimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     def _threads(self) -> int:
         return int(effective_n_jobs(self.n_jobs))
 
-    @property
-    def _watched(self) -> bool:
-        """Whether there are callbacks to tell."""
-        return hasattr(self, "_skl_callbacks")
-
     def _open(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-        """Return rows, labels and names of features: arrays as they are, all else as a store."""
+        """Return rows, labels and feature names: arrays unchanged, other sources as a store."""
         source = open_source(X, y, getattr(self, "dtype", None), weighted=sample_weight is not None)
         if source is None:
             return X, y, None
@@ -74,67 +51,23 @@ class Estimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return X, labels, layout.names
 
     def _strata(self, y: Array) -> Array | None:
-        """Return what held-out rows should represent evenly, if anything."""
+        """Return the strata for the hold-out, if any."""
         return None
 
-    def _hold_out(
-        self, X: Any, y: Array, weight: Array, seed: int
-    ) -> tuple[Any, Array, Array, Any]:
-        """Set rows aside for early stopping."""
-        if is_mapped(X) and y.size > 1:  # shuffled before, too large to copy: the last rows
-            cut = min(y.size - 1, max(1, round(y.size * (1 - self.validation_fraction))))
-            validation = (row_range(X, cut, y.size), y[cut:], weight[cut:])
-            return row_range(X, 0, cut), y[:cut], weight[:cut], validation
-        try:
-            training, held_out = train_test_split(
-                np.arange(y.size),
-                test_size=self.validation_fraction,
-                stratify=self._strata(y),
-                random_state=seed,
-            )
-        except ValueError as error:
-            raise ValueError(
-                f"early_stopping: {y.size} rows cannot be split with validation_fraction="
-                f"{self.validation_fraction} ({error}); give more rows or early_stopping=False"
-            ) from None
-        validation = (X[held_out], y[held_out], weight[held_out])
-        return X[training], y[training], weight[training], validation
-
-    def _checkpoint(
-        self,
-        path: str | Path | None,
-        X: Any,
-        y: Array | tuple[Array, ...],
-        weight: Array,
-        classes: Mapping[str, Any],
-        alike: Callable[[Any, Any], bool] | None = None,
-    ) -> Checkpoint | None:
-        """Return the checkpoint of this fit, if one is asked for; see `Checkpoint` for the rest."""
-        if path is None:
-            return None
-        if self.warm_start:
-            raise ValueError(
-                "checkpoint: a new process cannot know the fit that warm_start goes on from; use "
-                "warm_start=False"
-            )
-        saved = Checkpoint(path, self, fingerprint(X, y, weight), classes, alike)
-        if saved.found and saved.about("epochs") > self.max_epochs:
-            raise CheckpointError(
-                f"{path}: this checkpoint has {saved.about('epochs')} epochs already, "
-                f"max_epochs is {self.max_epochs}; give another path, or delete it"
-            )
-        return saved
+    def _labels(self, y: Array) -> Array:
+        """Return targets as the user gave them, for callbacks."""
+        return y
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to one file, for `monro.load`.
 
-        The file holds arrays (safetensors) and JSON, no pickle. It is written wholly or not at all.
-        A `random_state` that is no number is not saved.
+        The file holds arrays (safetensors) and JSON, no pickle. It is written atomically. A
+        `random_state` that is not a number is not saved.
 
         Parameters
         ----------
         path : str or Path
-            The file; an old one is replaced.
+            The file; an existing one is replaced.
 
         Examples
         --------
@@ -146,12 +79,12 @@ class Estimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         ...     load(f"{folder}/line.monro").n_features_in_
         1
         """
-        persist.save(self, path)
+        save(self, path)
 
     def __copy__(self) -> Self:
-        # States change in place: two models must not share them.
+        # Training changes states in place, so copies must not share them.
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
-        if "_states" in other.__dict__:
-            other._states = deepcopy(self._states)
+        if "_fitted" in other.__dict__:
+            other._fitted = deepcopy(self._fitted)
         return other

@@ -1,9 +1,9 @@
-"""The probability of a choice: an integral over one alternative's utility.
+"""Choice probabilities: integrals over the utility of the chosen alternative.
 
 With t the utility of alternative k, ``p_k = ∫ φ(t - s_k) Π_{j≠k} Φ(t - s_j) dt``. The integrand is
-smooth and log-concave, so the trapezoidal rule gains digits with every point: some tens of points
-are enough for twelve. ``Π_j Φ(t - s_j)`` is the same for all alternatives: all their probabilities
-cost little more than one. Far out in the tails they are sums of logarithms, and stay exact there.
+smooth and log-concave, so the trapezoidal rule converges geometrically: some tens of points give
+twelve digits. ``Π_j Φ(t - s_j)`` is the same for all alternatives, so all probabilities together
+cost little more than one. Sums are of logarithms, which keeps them accurate far out in the tails.
 """
 
 import math
@@ -12,11 +12,11 @@ from monro._jit import kernel, leaf
 from monro.links import Law, hazard, log_cdf, log_density, slope
 from monro.rows import Array
 
-MOST_POINTS = 4096
-_NEGLIGIBLE = 45.0  # nats below the peak
-_POINTS_A_WIDTH = 2.5  # of the integrand at its peak
-_WIDEST = 0.4  # between two points
-_MOST_ROUNDS = 100
+MAX_POINTS = 4096
+_NEGLIGIBLE = 45.0  # nats below the peak, where the grid ends
+_POINTS_PER_WIDTH = 2.5  # grid points for each width 1/√curvature of the integrand at its peak
+_MAX_SPACING = 0.4  # of grid points
+_MAX_ITERATIONS = 100
 
 
 @leaf
@@ -30,8 +30,8 @@ def log_integrand(law: Law, s: Array, k: int, t: float) -> float:
 
 
 @leaf
-def rise(law: Law, s: Array, k: int, t: float) -> float:
-    """Return the slope of the log-integrand, which falls with t."""
+def log_slope(law: Law, s: Array, k: int, t: float) -> float:
+    """Return the derivative of the log-integrand, which decreases with t."""
     total = slope(law, t - s[k])
     for j in range(s.size):
         if j != k:
@@ -41,14 +41,14 @@ def rise(law: Law, s: Array, k: int, t: float) -> float:
 
 @leaf
 def peak_of(law: Law, s: Array, k: int) -> float:
-    """Return about where the integrand is largest."""
+    """Return the maximiser of the integrand, to 0.05: bracketed by doubling, then bisected."""
     low = s[k]
     for j in range(s.size):
         low = max(low, s[j])
     step = 1.0
-    up = rise(law, s, k, low) > 0.0
+    up = log_slope(law, s, k, low) > 0.0
     high = low
-    while (rise(law, s, k, high) > 0.0) == up and step < 1e9:
+    while (log_slope(law, s, k, high) > 0.0) == up and step < 1e9:
         low = high
         high = high + step if up else high - step
         step *= 2.0
@@ -56,7 +56,7 @@ def peak_of(law: Law, s: Array, k: int) -> float:
         low, high = high, low
     while high - low > 0.05:
         middle = 0.5 * (low + high)
-        if rise(law, s, k, middle) > 0.0:
+        if log_slope(law, s, k, middle) > 0.0:
             low = middle
         else:
             high = middle
@@ -65,33 +65,33 @@ def peak_of(law: Law, s: Array, k: int) -> float:
 
 @leaf
 def end_of(law: Law, s: Array, k: int, peak: float, direction: float) -> float:
-    """Return where, on one side, the integrand no longer counts."""
-    least = log_integrand(law, s, k, peak) - _NEGLIGIBLE
-    near = 0.0
-    far = 1.0
-    while log_integrand(law, s, k, peak + direction * far) > least:
-        near = far
-        far *= 2.0
+    """Return a point on one side of the peak beyond which the integrand is negligible."""
+    threshold = log_integrand(law, s, k, peak) - _NEGLIGIBLE
+    inside = 0.0  # distances from the peak: the end is between the two
+    outside = 1.0
+    while log_integrand(law, s, k, peak + direction * outside) > threshold:
+        inside = outside
+        outside *= 2.0
     for _ in range(4):
-        middle = 0.5 * (near + far)
-        if log_integrand(law, s, k, peak + direction * middle) > least:
-            near = middle
+        middle = 0.5 * (inside + outside)
+        if log_integrand(law, s, k, peak + direction * middle) > threshold:
+            inside = middle
         else:
-            far = middle
-    return peak + direction * far
+            outside = middle
+    return peak + direction * outside
 
 
 @leaf
 def spacing_of(law: Law, s: Array, k: int, peak: float) -> float:
-    """Return how far apart points may lie, by the integrand's width at its peak."""
+    """Return the spacing of grid points, from the width of the integrand at its peak."""
     d = 0.05
-    curvature = (rise(law, s, k, peak - d) - rise(law, s, k, peak + d)) / (2.0 * d)
-    return min(_WIDEST, 1.0 / (_POINTS_A_WIDTH * math.sqrt(max(curvature, 1e-12))))
+    curvature = (log_slope(law, s, k, peak - d) - log_slope(law, s, k, peak + d)) / (2.0 * d)
+    return min(_MAX_SPACING, 1.0 / (_POINTS_PER_WIDTH * math.sqrt(max(curvature, 1e-12))))
 
 
 @leaf
 def grid_of(law: Law, s: Array, k: int) -> tuple[float, float, int, float]:
-    """Return the first point, the step, how many steps there are, and the log of the peak."""
+    """Return the first point, the step, the number of steps, and the log-integrand's maximum."""
     peak = peak_of(law, s, k)
     low = end_of(law, s, k, peak, -1.0)
     high = end_of(law, s, k, peak, 1.0)
@@ -111,17 +111,17 @@ def log_probability(law: Law, s: Array, k: int) -> float:
 
 @kernel
 def log_probabilities(law: Law, s: Array, points: Array, out: Array) -> None:
-    """``out_k = log p_k`` of all alternatives; `points` is room for `MOST_POINTS` + 1 numbers."""
-    least = 0
-    most = 0
+    """``out_k = log p_k`` of all alternatives; `points` is scratch, of `MAX_POINTS` + 1."""
+    lowest = 0
+    highest = 0
     for j in range(s.size):
-        least = j if s[j] < s[least] else least
-        most = j if s[j] > s[most] else most
-    lower_peak = peak_of(law, s, least)
-    upper_peak = peak_of(law, s, most)
-    low = end_of(law, s, least, lower_peak, -1.0)
-    high = end_of(law, s, most, upper_peak, 1.0)
-    spacing = min(spacing_of(law, s, least, lower_peak), spacing_of(law, s, most, upper_peak))
+        lowest = j if s[j] < s[lowest] else lowest
+        highest = j if s[j] > s[highest] else highest
+    lower_peak = peak_of(law, s, lowest)
+    upper_peak = peak_of(law, s, highest)
+    low = end_of(law, s, lowest, lower_peak, -1.0)
+    high = end_of(law, s, highest, upper_peak, 1.0)
+    spacing = min(spacing_of(law, s, lowest, lower_peak), spacing_of(law, s, highest, upper_peak))
     n = min(points.size - 1, 1 + math.ceil((high - low) / spacing))
     step = (high - low) / n
     for q in range(n + 1):
@@ -160,9 +160,10 @@ def log_probabilities_of_rows(law: Law, S: Array, points: Array, out: Array) -> 
 
 @kernel
 def sampled_log_probability(law: Law, s: Array, k: int, draws: Array, log_weight: Array) -> float:
-    """``log p_k`` as paper 001 estimates it (section 4): by importance sampling.
+    """``log p_k`` estimated by importance sampling, as in section 4 of paper 001.
 
-    `draws` are of the utility's noise, weighted by the inverse of the density they come from.
+    `draws` are draws of the utility's noise; their importance weights are the inverse of the
+    proposal distribution's density.
     """
     top = -math.inf
     total = 0.0
@@ -180,26 +181,26 @@ def sampled_log_probability(law: Law, s: Array, k: int, draws: Array, log_weight
 def best_bound(
     law: Law, s: Array, k: int, nodes: Array, weight: Array, variance: float, entropy: float
 ) -> float:
-    """Return the largest bound of ``log p_k`` over laws q = μ + σ·(standard law) of the utility.
+    """Return the best lower bound of ``log p_k`` over laws q = μ + σ·(standard law) of the utility.
 
     ``E_q[log φ(t - s_k) + Σ_j log Φ(t - s_j)] + entropy + log σ``; the expectation is a sum over
-    nodes of the standard law. The integrand's logarithm f is concave, so at the best q, and only
-    there, ``E f' = 0`` and ``-σ E[f' υ] = 1``.
+    quadrature nodes υ of the standard law. The integrand's logarithm f is concave, so the best q is
+    the only one with ``E f' = 0`` and ``-σ E[f' υ] = 1``.
     """
     mu = peak_of(law, s, k)
     sigma = 1.0
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ITERATIONS):
         mean = 0.0
-        fall = 0.0
+        decrease = 0.0
         for q in range(nodes.size):
-            d = weight[q] * rise(law, s, k, mu + sigma * nodes[q])
+            d = weight[q] * log_slope(law, s, k, mu + sigma * nodes[q])
             mean += d
-            fall -= d * nodes[q]
-        change = mean * sigma * variance / fall  # of μ: Newton's, for f as curved as its mean
+            decrease -= d * nodes[q]
+        change = mean * sigma * variance / decrease  # of μ: Newton's step, with f's mean curvature
         mu += min(max(change, -3.0 * sigma), 3.0 * sigma)
-        shrinks = math.sqrt(sigma * fall)
-        sigma /= min(max(shrinks, 0.3), 3.0)
-        if abs(change) < 1e-6 * sigma and abs(shrinks - 1.0) < 1e-6:
+        shrinkage = math.sqrt(sigma * decrease)
+        sigma /= min(max(shrinkage, 0.3), 3.0)
+        if abs(change) < 1e-6 * sigma and abs(shrinkage - 1.0) < 1e-6:
             break
     bound = entropy + math.log(sigma)
     for q in range(nodes.size):
@@ -221,6 +222,6 @@ def best_bound_of_rows(
     law: Law, S: Array, codes: Array, nodes: Array, weight: Array, variance: float,
     entropy: float, out: Array,
 ) -> None:  # fmt: skip
-    """``out_i``: the largest bound of ``log p_k`` of row i's alternative k."""
+    """``out_i``: the best lower bound of ``log p_k`` of row i's alternative k."""
     for i in range(S.shape[0]):
         out[i] = best_bound(law, S[i], codes[i], nodes, weight, variance, entropy)

@@ -1,8 +1,9 @@
-"""The noise of a choice: each alternative's utility is its score plus a draw from one law.
+"""Links: the law of the noise in random utilities.
 
-The alternative of highest utility is chosen (paper 001, section 2). Gumbel noise makes the softmax,
-Gaussian the multinomial probit, logistic the multinomial logistic. A law brings what its integrals
-need, accurate far out in both tails: ``log φ``, its slope, ``log Φ``, and ``φ/Φ``.
+Each alternative's utility is its score plus a draw from one law, and the alternative of highest
+utility is chosen (paper 001, section 2). Gumbel noise gives the softmax, Gaussian noise the
+multinomial probit, logistic noise the multinomial logistic. Each law has what choice probabilities
+need, accurate far out in both tails: ``log φ``, its slope, ``log Φ``, ``φ/Φ`` and curvatures.
 """
 
 import math
@@ -16,7 +17,7 @@ Law = Any  # one of the classes below; Numba resolves which
 _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 _ROOT_TWO = math.sqrt(2.0)
 _ROOT_PI = math.sqrt(math.pi)
-_FAR = 12.0  # from where erfcx is its asymptotic series, to the last digit
+_FAR = 12.0  # beyond, erfcx equals its asymptotic series to the last digit
 
 
 @generic
@@ -163,6 +164,6 @@ class Gumbel(NamedTuple):
         return math.exp(-t)
 
 
-# Of the standard laws: ``-E log φ``.
+# The entropy ``-E log φ`` of the standard laws.
 ENTROPY = {"probit": 0.5 * math.log(2.0 * math.pi * math.e), "logistic": 2.0}
 LINKS = {"softmax": Gumbel(), "probit": Gaussian(), "logistic": Logistic()}

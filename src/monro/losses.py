@@ -4,13 +4,21 @@ Each loss has three methods: its value, its derivative ``ℓ'(p, y)`` in p, and 
 an implicit step*: with ``p⁺ = argmin_a step·ℓ(a, y) + (a - p)²/2``, the number ``ℓ'(p⁺, y)``, so
 that ``p⁺ = p - step·ℓ'(p⁺, y)``. Every implicit update of methods A5 is this one equation. Where
 the loss has a kink, ``ℓ'(p⁺, y)`` is the subgradient that solves it.
+
+What else estimators and solvers need to know of a loss are its `LossTraits`. Its fields are
+parameters of the estimator.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import expit
 
 from monro._jit import generic
 from monro._math import omega, sigmoid, softplus
+from monro.rows import Array
 
 Loss = Any  # one of the classes below; Numba resolves which
 
@@ -33,6 +41,90 @@ def implicit_derivative(loss: Loss, p: float, y: float, step: float) -> float:
     return float(loss.implicit_derivative(p, y, step))
 
 
+# ------------------------------------------------------------------------------------------ traits
+
+
+class Link(NamedTuple):
+    """The link function of a generalised linear model, which maps the mean of y to p."""
+
+    name: str
+    inverse: Callable[[Array], Array]
+
+
+def _same(p: Array) -> Array:
+    return p
+
+
+IDENTITY = Link("identity", _same)
+LOG = Link("log", np.exp)
+LOGIT = Link("logit", expit)
+
+
+class Targets(NamedTuple):
+    """The targets a loss is defined for."""
+
+    description: str
+    lowest: float = -math.inf
+
+
+SIGNS = Targets("takes y = -1 or 1", -1.0)
+NUMBERS = Targets("takes any number")
+COUNTS = Targets("counts, y >= 0", 0.0)
+
+
+def start_at_zero(y: Array, weight: Array) -> float:
+    """Return 0, whatever the targets."""
+    return 0.0
+
+
+def start_at_log_odds(y: Array, weight: Array) -> float:
+    """Return the log-odds of y = 1, as far as they exceed 9 : 1.
+
+    Where one class has nearly all the weight, most of the intercept is known beforehand.
+    """
+    positive = float(weight[y > 0].sum())
+    log_odds = float(np.log(max(positive, 1e-12)) - np.log(max(weight.sum() - positive, 1e-12)))
+    return float(np.sign(log_odds) * max(0.0, abs(log_odds) - np.log(9.0)))
+
+
+def start_within_margin(y: Array, weight: Array) -> float:
+    """Return the same, clipped to ±1: beyond that a hinge gains nothing."""
+    return float(np.clip(start_at_log_odds(y, weight), -1.0, 1.0))
+
+
+class LossTraits(NamedTuple):
+    """What is known of a loss besides its values; decorates its class, as the attribute `traits`.
+
+    Examples
+    --------
+    >>> @LossTraits("tilted", has_kink=True)
+    ... class Tilted(NamedTuple):
+    ...     slope: float
+    >>> Tilted.traits.name, Tilted(2.0).traits.has_kink
+    ('tilted', True)
+    """
+
+    name: str
+    link: Link = IDENTITY
+    targets: Targets = NUMBERS
+    has_kink: bool = False  # whether ℓ' jumps
+    starting_intercept: Callable[[Array, Array], float] = start_at_zero
+
+    @property
+    def gives_probabilities(self) -> bool:
+        """Whether predictions are log-odds."""
+        return self.link == LOGIT
+
+    def __call__(self, loss: Any) -> Any:
+        """Attach these traits to the class of a loss."""
+        loss.traits = self
+        return loss
+
+
+# ------------------------------------------------------------------------------------------ losses
+
+
+@LossTraits("hinge", targets=SIGNS, has_kink=True, starting_intercept=start_within_margin)
 class Hinge(NamedTuple):
     """``max(0, 1 - yp)``.
 
@@ -54,6 +146,7 @@ class Hinge(NamedTuple):
         return -y * min(max((1.0 - y * p) / step, 0.0), 1.0)
 
 
+@LossTraits("squared_hinge", targets=SIGNS, starting_intercept=start_within_margin)
 class SquaredHinge(NamedTuple):
     """``max(0, 1 - yp)²``.
 
@@ -74,6 +167,7 @@ class SquaredHinge(NamedTuple):
         return -2.0 * y * max(0.0, 1.0 - y * p) / (1.0 + 2.0 * step)
 
 
+@LossTraits("log", link=LOGIT, targets=SIGNS, starting_intercept=start_at_log_odds)
 class Log(NamedTuple):
     """``log(1 + exp(-yp))``.
 
@@ -119,6 +213,7 @@ class Log(NamedTuple):
         return -y * s
 
 
+@LossTraits("squared")
 class Squared(NamedTuple):
     """``(p - y)²/2``.
 
@@ -139,6 +234,7 @@ class Squared(NamedTuple):
         return (p - y) / (1.0 + step)
 
 
+@LossTraits("absolute", has_kink=True)
 class Absolute(NamedTuple):
     """``|p - y|``.
 
@@ -159,6 +255,7 @@ class Absolute(NamedTuple):
         return min(max((p - y) / step, -1.0), 1.0)
 
 
+@LossTraits("huber")
 class Huber(NamedTuple):
     """``r²/2`` where ``|r| ≤ δ``, else ``δ(|r| - δ/2)``, with ``r = p - y``.
 
@@ -182,6 +279,7 @@ class Huber(NamedTuple):
         return min(max((p - y) / (1.0 + step), -self.delta), self.delta)
 
 
+@LossTraits("poisson", link=LOG, targets=COUNTS)
 class Poisson(NamedTuple):
     """``exp(p) - yp``: minus the log-likelihood of a count y of mean exp(p), up to a constant.
 
@@ -203,3 +301,11 @@ class Poisson(NamedTuple):
         # p. For a large ω the difference ω/step - y would cancel: go by way of p⁺ instead.
         w = omega(math.log(step) + p + step * y)
         return (p - math.log(w / step)) / step if w > 1.0 else w / step - y
+
+
+def _by_name(*losses: Any) -> dict[str, Any]:
+    return {loss.traits.name: loss for loss in losses}
+
+
+CLASSIFICATION = _by_name(Hinge, SquaredHinge, Log)
+REGRESSION = _by_name(Squared, Absolute, Huber, Poisson)

@@ -1,14 +1,15 @@
 """Fitted models as ONNX graphs (extra ``onnx``): predictions without Python.
 
-Importing this module teaches skl2onnx the linear and softmax estimators, alone and at the end of a
-scikit-learn pipeline. A graph computes in the precision of its input: float32, unless the input is
-declared as float64. Probabilities of the probit and logistic links are integrals over the largest
-utility t,
+Importing this module registers the linear and softmax estimators with skl2onnx, so that it converts
+them alone and at the end of a scikit-learn pipeline. A graph computes in the precision of its
+input: float32, unless the input is declared as float64. Probabilities of the probit and logistic
+links are integrals over the largest utility t,
 
     p_k = ∫ φ(t - s_k) Π_{j≠k} Φ(t - s_j) dt,
 
-which the graph computes in float64 by the trapezoidal rule, on a grid that begins where even the
-largest score's utility hardly ever lies and ends where hardly any of all K utilities does.
+which the graph computes in float64 by the trapezoidal rule. The grid covers all but a negligible
+probability: below it the utility of the largest score hardly ever falls, and above it hardly ever
+any of all K utilities.
 """
 
 from abc import ABC, abstractmethod
@@ -20,6 +21,7 @@ from scipy.special import erfcx, ndtri
 from monro.errors import MissingExtraError
 from monro.linear.classifier import LinearClassifier
 from monro.linear.regressor import LinearRegressor
+from monro.losses import IDENTITY, LOG
 from monro.rows import Array
 from monro.softmax.classifier import SoftmaxClassifier
 
@@ -39,10 +41,11 @@ except ImportError:
 
 __all__ = ["to_onnx"]
 
-_LARGEST = 2**31  # bytes: a protobuf message is no larger
-_OPSET = 18  # from here on the axes of every reduction are an input
-_OMITTED = 1e-9  # of the probability, at either end of the grid
-_SPACING = {"probit": 0.125, "logistic": 0.5}  # K = 10⁶ normal utilities have a peak 0.2 wide
+_MAX_BYTES = 2**31  # of a protobuf message
+_OPSET = 18  # the first one where the axes of every reduction are an input
+_TAIL_PROBABILITY = 1e-9  # omitted at either end of the grid
+_INVERSE_LINKS = {IDENTITY: "Identity", LOG: "Exp"}  # operators
+_SPACING = {"probit": 0.125, "logistic": 0.5}  # the peak of K = 10⁶ normal utilities is 0.2 wide
 
 
 def to_onnx(model: Any, *, double: bool = False) -> Any:
@@ -83,28 +86,28 @@ def to_onnx(model: Any, *, double: bool = False) -> Any:
         )
     kind = DoubleTensorType if double else FloatTensorType
     names = {} if isinstance(model, LinearRegressor) else {type(model): {"zipmap": False}}
-    width = getattr(model, "n_features_in_", None)  # skl2onnx says what an unfitted model lacks
+    width = getattr(model, "n_features_in_", None)  # if not fitted, skl2onnx raises the error
     return skl2onnx.to_onnx(model, initial_types=[("X", kind([None, width]))], options=names)
 
 
 class _Nodes(ABC):
-    """Nodes one after the other; arrays and numbers among their inputs become constants."""
+    """A graph under construction; arrays and numbers given as inputs become constants."""
 
     @abstractmethod
     def constant(self, value: Any, dtype: Any = None) -> str:
-        """Add an array, in the graph's own precision unless another is named."""
+        """Add a constant, of the graph's precision unless `dtype` is given; return its name."""
 
     @abstractmethod
     def node(self, kind: str, inputs: list[str], output: str | None, **attributes: Any) -> str:
-        """Add a node; return the name of what it computes."""
+        """Add a node with named inputs; return the name of its output."""
 
     def add(self, kind: str, *inputs: Any, output: str | None = None, **attributes: Any) -> str:
-        """Add a node; return the name of what it computes."""
+        """Add a node, with constants for inputs that are no names; return its output's name."""
         names = [each if isinstance(each, str) else self.constant(each) for each in inputs]
         return self.node(kind, names, output, **attributes)
 
     def sum_of_rows(self, what: str) -> str:
-        """Add the sum of each row, a column."""
+        """Add the sum of each row, as a column."""
         return self.add("ReduceSum", what, self.constant([1], np.int64), keepdims=1)
 
     def log_sigmoid(self, z: str) -> str:
@@ -115,7 +118,7 @@ class _Nodes(ABC):
 
 
 class _Graph(_Nodes):
-    """The nodes of a model, between its operator's input and outputs."""
+    """The nodes of a model, between the input and outputs of its skl2onnx operator."""
 
     def __init__(self, scope: Any, operator: Any, container: Any):
         self.scope = scope
@@ -155,12 +158,12 @@ class _Graph(_Nodes):
     def scores(self, coef: Any, intercept: Array) -> str:
         """Add ``X Wᵀ + b``."""
         coef = coef.toarray() if hasattr(coef, "toarray") else coef
-        if coef.size * self.dtype.itemsize >= _LARGEST:
+        if coef.size * self.dtype.itemsize >= _MAX_BYTES:
             raise ValueError(
                 f"the weights take {coef.size * self.dtype.itemsize / 1e9:.1f} GB: an ONNX file "
                 "holds less than 2 GB; select features, or use monro's own model file"
             )
-        X = self.cast(self.inputs[0], self.dtype)  # whole numbers, for one
+        X = self.cast(self.inputs[0], self.dtype)  # the input may be declared as integers
         return self.add("Add", self.add("MatMul", X, np.ascontiguousarray(coef.T)), intercept)
 
     def both_signs(self, scores: str) -> str:
@@ -168,15 +171,15 @@ class _Graph(_Nodes):
         return self.add("Concat", self.add("Neg", scores), scores, axis=1)
 
     def label(self, scores: str) -> None:
-        """Make the class of highest score the first output."""
+        """Add the first output: the class of highest score."""
         classes = get_label_classes(self.scope, self.model)
         best = self.add("ArgMax", scores, axis=1, keepdims=0)
         names = classes.astype(str) if classes.dtype.kind in "OU" else classes
         labels = self.constant(names, np.int64)
         self.add("Gather", labels, best, axis=0, output=self.outputs[0])
 
-    def takes_raw_scores(self) -> bool:
-        """Tell whether scores are wanted where probabilities could be had."""
+    def wants_raw_scores(self) -> bool:
+        """Return whether the option asks for scores instead of probabilities."""
         return bool(self.container.get_options(self.model, {"raw_scores": False})["raw_scores"])
 
 
@@ -184,8 +187,7 @@ def _convert_regressor(scope: Any, operator: Any, container: Any) -> None:
     graph = _Graph(scope, operator, container)
     model = graph.model
     scores = graph.scores(model.coef_[None], model.intercept_)
-    link = "Exp" if model.loss == "poisson" else "Identity"
-    graph.add(link, scores, output=graph.outputs[0])
+    graph.add(_INVERSE_LINKS[model._loss_traits.link], scores, output=graph.outputs[0])
 
 
 def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
@@ -195,24 +197,24 @@ def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
     if model.classes_.size == 2:
         scores = graph.both_signs(scores)
     graph.label(scores)
-    if model.loss != "log" or graph.takes_raw_scores():
+    if not model._loss_traits.gives_probabilities or graph.wants_raw_scores():
         graph.add("Identity", scores, output=graph.outputs[1])
         return
-    # σ(s_k), normalised: the softmax of log σ(s_k), so that no row sums to 0.
+    # σ(s_k), normalised, as the softmax of log σ(s_k): no division by a sum that underflows to 0.
     graph.add("Softmax", graph.log_sigmoid(scores), axis=1, output=graph.outputs[1])
 
 
 def _convert_softmax(scope: Any, operator: Any, container: Any) -> None:
     graph = _Graph(scope, operator, container)
     model = graph.model
-    raw = graph.takes_raw_scores()
+    raw = graph.wants_raw_scores()
     if model.posterior is not None and not raw:
         raise ValueError(
             "posterior='gaussian': probabilities are means over the posterior, which no graph "
             "has; convert with options={SoftmaxClassifier: {'raw_scores': True}} for labels "
             "and scores"
         )
-    weights = model._weights_checked()
+    weights = model._weights()
     scores = graph.scores(model._class_weights(), weights.bias[weights.slots])
     graph.label(scores)
     if raw:
@@ -220,35 +222,35 @@ def _convert_softmax(scope: Any, operator: Any, container: Any) -> None:
     elif model.link == "softmax":
         graph.add("Softmax", scores, axis=1, output=graph.outputs[1])
     else:
-        graph.cast(_chosen_first(graph, scores), graph.dtype, output=graph.outputs[1])
+        graph.cast(_choice_probabilities(graph, scores), graph.dtype, output=graph.outputs[1])
 
 
-def _chosen_first(graph: _Graph, scores: str) -> str:
+def _choice_probabilities(graph: _Graph, scores: str) -> str:
     """Add each alternative's probability to have the largest utility.
 
-    A Scan over the grid keeps memory at rows × classes. Its state is how far each score lies below
-    the largest, and the probabilities so far.
+    A Scan over the grid keeps memory at rows × classes. Its state is the difference of the largest
+    score and each score, and the sum of the integrand over the grid so far.
     """
     link, n_classes = graph.model.link, graph.model.classes_.size
     if link == "probit":
-        low, high = ndtri(_OMITTED), -ndtri(_OMITTED / n_classes)
+        low, high = ndtri(_TAIL_PROBABILITY), -ndtri(_TAIL_PROBABILITY / n_classes)
     else:
-        low, high = np.log(_OMITTED), np.log(n_classes / _OMITTED)
+        low, high = np.log(_TAIL_PROBABILITY), np.log(n_classes / _TAIL_PROBABILITY)
     grid = np.arange(low, high, _SPACING[link])
 
     S = graph.cast(scores, np.float64)
     best = graph.add("ReduceMax", S, graph.constant([1], np.int64), keepdims=1)
     below = graph.add("Sub", best, S)
-    nothing = graph.add("Sub", S, S)
+    zeros = graph.add("Sub", S, S)
     total = str(graph.scope.get_unique_variable_name("total"))
     unchanged = str(graph.scope.get_unique_variable_name("below"))
     graph.container.add_node(
         "Scan",
-        [below, nothing, graph.constant(grid, np.float64)],
+        [below, zeros, graph.constant(grid, np.float64)],
         [unchanged, total],
         name=graph.scope.get_unique_operator_name("Scan"),
         num_scan_inputs=1,
-        body=_point_of_grid(link),
+        body=_grid_point_graph(link),
     )
     return graph.add("Div", total, graph.sum_of_rows(total))
 
@@ -271,10 +273,10 @@ class _Body(_Nodes):
         return name
 
 
-def _point_of_grid(link: str) -> Any:
+def _grid_point_graph(link: str) -> Any:
     """Return the graph that adds one point of the grid: ``p_k += φ(z_k)/Φ(z_k) Π_j Φ(z_j)``."""
     body = _Body()
-    z = body.add("Add", "below", "point")  # t - s_k, where t is a point above the largest score
+    z = body.add("Add", "below", "point")  # t - s_k, where t is the largest score plus the point
     log_cdf, log_density = (_normal if link == "probit" else _logistic)(body, z)
     none_larger = body.sum_of_rows(log_cdf)
     own = body.add("Sub", log_density, log_cdf)
@@ -298,10 +300,10 @@ def _logistic(body: _Body, z: str) -> tuple[str, str]:
 
 
 def _normal(body: _Body, z: str) -> tuple[str, str]:
-    """Add ``log Φ`` and ``log φ`` of the normal law, without the erf that runtimes lack in float64.
+    """Add ``log Φ`` and ``log φ`` of the normal law, without erf, which runtimes lack in float64.
 
-    With x = |z|/√2 and τ = 1/(1 + x/2), ``log(erfcx(x)/τ)`` is a polynomial of τ to nine digits;
-    ½ exp(-x²) erfcx(x) is the smaller of Φ(z) and 1 - Φ(z).
+    With x = |z|/√2 and τ = 1/(1 + x/2), ``log(erfcx(x)/τ)`` is a polynomial in τ to nine digits;
+    ½ exp(-x²) erfcx(x) is the smaller one of Φ(z) and 1 - Φ(z).
     """
     tau = np.linspace(1e-9, 1.0, 4001)
     series = np.polynomial.Chebyshev.fit(tau, np.log(erfcx(2.0 / tau - 2.0) / tau), 14)

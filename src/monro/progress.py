@@ -1,22 +1,22 @@
-"""Progress of a fit: a bar on a terminal, plain lines elsewhere, nothing unless asked for."""
+"""Progress of a fit: a bar on a terminal, plain lines elsewhere; only if enabled."""
 
 from types import TracebackType
 from typing import Any, Self
 
 
-def patient_console(**options: Any) -> Any:
-    """Return a Rich console that falls silent when nobody reads it, where Rich would exit."""
+def pipe_safe_console(**options: Any) -> Any:
+    """Return a Rich console that goes quiet on a broken pipe, where Rich would exit."""
     from rich.console import Console
 
-    class Patient(Console):
+    class PipeSafeConsole(Console):
         def on_broken_pipe(self) -> None:
             self.quiet = True
 
-    return Patient(**options)
+    return PipeSafeConsole(**options)
 
 
 def _short(number: float) -> str:
-    """Return a number of three digits.
+    """Return a number with three significant digits and a unit prefix.
 
     Examples
     --------
@@ -30,7 +30,7 @@ def _short(number: float) -> str:
 
 
 class Progress:
-    """Shows epochs as they end.
+    """Shows each epoch of a fit when it ends.
 
     Parameters
     ----------
@@ -39,9 +39,9 @@ class Progress:
     title : str
         What is being fitted.
     epochs : int
-        How many epochs at most.
+        The maximal number of epochs.
     rows : int
-        Rows visited in an epoch, for the speed.
+        The number of rows visited in an epoch, for rows/s.
     """
 
     def __init__(self, enabled: bool, title: str, epochs: int, rows: int):
@@ -58,7 +58,7 @@ class Progress:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
-        self._console = patient_console(stderr=True)
+        self._console = pipe_safe_console(stderr=True)
         if self._console.is_terminal:
             self._bar = Bar(
                 TextColumn("{task.description}"),
@@ -82,28 +82,28 @@ class Progress:
             self._bar.stop()
 
     def say(self, text: str) -> None:
-        """Print a line."""
+        """Print a line, preceded by the title."""
         if self.enabled:
             self._console.print(
                 f"{self.title}: {text}", markup=False, highlight=False, soft_wrap=True
             )
 
     def part(self, rows: int) -> None:
-        """Note that some rows of the epoch are done."""
+        """Advance the bar by some rows of the current epoch."""
         if self._bar is not None:
             self._bar.advance(self._task, rows / self.rows)
 
     def epoch(self, record: dict[str, float]) -> None:
-        """Show the end of an epoch."""
+        """Show the record of an epoch that ended."""
         if not self.enabled:
             return
         speed = self.rows / max(record["seconds"] - self._seconds, 1e-9)
         self._seconds = record["seconds"]
-        shown = {"log_loss": "log-loss", "objective": "objective", "validation_loss": "validation"}
+        labels = {"log_loss": "log-loss", "objective": "objective", "validation_loss": "validation"}
         if "log_loss" not in record:
-            shown = {"loss": "loss"} | shown
+            labels = {"loss": "loss"} | labels
         note = "  ".join(
-            f"{short} {record[name]:.5g}" for name, short in shown.items() if name in record
+            f"{label} {record[name]:.5g}" for name, label in labels.items() if name in record
         )
         note += f"  {_short(speed)} rows/s"
         if self._bar is not None:

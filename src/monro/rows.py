@@ -1,8 +1,8 @@
-"""How a kernel sees the data: row i of X, through a few operations that cost O(nnz).
+"""Rows of X as kernels see them: a few operations on row i, each O(number of its non-zeros).
 
 ``Sparse`` and ``Dense`` hold data. ``Biased`` and ``Centered`` wrap other rows and change what a
 row *is* (one more constant coordinate; the mean subtracted) without touching the data. Weights may
-be longer than a data row is wide: the wrappers keep their own coordinates behind it.
+be longer than a data row is wide: the wrappers append their own coordinates at the end.
 """
 
 from typing import Any, NamedTuple
@@ -14,8 +14,9 @@ from monro._jit import generic, kernel, prefetch_element, vector_leaf
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Rows = Any  # Sparse | Dense | Biased | Centered; Numba resolves the class, mypy cannot
+Operator = Any  # a NamedTuple with a method `updated`
 
-WIDE = 1 << 17  # features: a megabyte of weights
+WIDE = 1 << 17  # features; beyond a megabyte, weights do not stay in a core's L2 cache
 
 
 @generic
@@ -43,6 +44,18 @@ def add_scaled(rows: Rows, i: int, c: float, gains: Array, w: Array) -> None:
 
 
 @generic
+def update_each(rows: Rows, i: int, operator: Operator, w: Array) -> None:
+    """``w_k = updated(operator, k, w_k)`` for each coordinate k of row i."""
+    rows.update_each(i, operator, w)
+
+
+@generic
+def updated(operator: Operator, k: int, value: float) -> float:
+    """Return the new value of coordinate k, given its old one."""
+    return float(operator.updated(k, value))
+
+
+@generic
 def sqnorm(rows: Rows, i: int) -> float:
     """``‖x_i‖²``."""
     return float(rows.sqnorm(i))
@@ -50,19 +63,19 @@ def sqnorm(rows: Rows, i: int) -> float:
 
 @generic
 def locate(rows: Rows, i: int) -> None:
-    """Start loading what tells where row i lies."""
+    """Prefetch the position of row i (its `indptr`)."""
     rows.locate(i)
 
 
 @generic
 def prefetch(rows: Rows, i: int) -> None:
-    """Start loading row i, located before."""
+    """Prefetch the data of row i; call `locate` some rows earlier."""
     rows.prefetch(i)
 
 
 @generic
 def prefetch_weights(rows: Rows, i: int, w: Array) -> None:
-    """Start loading the weights that row i, prefetched before, will touch."""
+    """Prefetch the weights that row i touches; call `prefetch` some rows earlier."""
     rows.prefetch_weights(i, w)
 
 
@@ -109,12 +122,12 @@ def _dense_sum_of_squares(values: Array, i: int) -> float:
     return total
 
 
-# Unsigned numbers as indices spare Numba the test for a negative index at every element.
+# With unsigned indices Numba omits the test for a negative index at every element.
 _ONE = np.uint64(1)
 _TWO = np.uint64(2)
 _THREE = np.uint64(3)
 _FOUR = np.uint64(4)
-_LINE = np.uint64(64)  # bytes
+_LINE = np.uint64(64)  # bytes of a cache line
 
 
 class Sparse(NamedTuple):
@@ -125,7 +138,7 @@ class Sparse(NamedTuple):
     indptr: Array
 
     def dot(self, i, w):  # type: ignore[no-untyped-def]
-        # Four sums: one alone would wait four cycles for each addition.
+        # Four accumulators: a single one would wait four cycles for each addition.
         a = b = c = d = 0.0
         k = self.indptr[i]
         stop = self.indptr[i + 1]
@@ -153,6 +166,10 @@ class Sparse(NamedTuple):
         for k in range(self.indptr[i], self.indptr[i + 1]):
             w[self.indices[k]] += c * gains[self.indices[k]] * self.data[k]
 
+    def update_each(self, i, operator, w):  # type: ignore[no-untyped-def]
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            w[self.indices[k]] = updated(operator, self.indices[k], w[self.indices[k]])
+
     def sqnorm(self, i):  # type: ignore[no-untyped-def]
         return _sum_of_squares(self.data, self.indptr[i], self.indptr[i + 1])
 
@@ -172,7 +189,7 @@ class Sparse(NamedTuple):
 
 
 class WideSparse(Sparse):
-    """Rows so wide that the weights do not stay in a core's own cache: fetch them ahead, too."""
+    """Rows with so many features that the weights exceed a core's cache: prefetch weights, too."""
 
     def prefetch_weights(self, i, w):  # type: ignore[no-untyped-def]
         for k in range(self.indptr[i], self.indptr[i + 1]):
@@ -196,6 +213,10 @@ class Dense(NamedTuple):
     def add_scaled(self, i, c, gains, w):  # type: ignore[no-untyped-def]
         _dense_add_scaled(self.data, i, c, gains, w)
 
+    def update_each(self, i, operator, w):  # type: ignore[no-untyped-def]
+        for j in range(self.data.shape[1]):
+            w[j] = updated(operator, j, w[j])
+
     def sqnorm(self, i):  # type: ignore[no-untyped-def]
         return _dense_sum_of_squares(self.data, i)
 
@@ -204,7 +225,7 @@ class Dense(NamedTuple):
 
     def prefetch(self, i):  # type: ignore[no-untyped-def]
         width = self.data.shape[1]
-        # The hardware follows a long row by itself once its first lines are under way.
+        # After the first cache lines the hardware prefetcher follows a long row by itself.
         for k in range(0, min(width, 64), 64 // self.data.itemsize):
             prefetch_element(self.data, i * width + k)
 
@@ -213,7 +234,7 @@ class Dense(NamedTuple):
 
 
 class Biased(NamedTuple):
-    """Rows with one more coordinate, always 1: ``w[-1]`` is a regularised bias."""
+    """Rows with an additional coordinate that is always 1: ``w[-1]`` is a regularised intercept."""
 
     rows: Rows
 
@@ -233,6 +254,10 @@ class Biased(NamedTuple):
         add_scaled(self.rows, i, c, gains, w)
         w[-1] += c * gains[-1]
 
+    def update_each(self, i, operator, w):  # type: ignore[no-untyped-def]
+        update_each(self.rows, i, operator, w)
+        w[-1] = updated(operator, w.size - 1, w[-1])
+
     def sqnorm(self, i):  # type: ignore[no-untyped-def]
         return sqnorm(self.rows, i) + 1.0
 
@@ -250,8 +275,8 @@ class Centered(NamedTuple):
     """Rows ``x_i - x̄`` that stay sparse (paper 002, section 5).
 
     A sum ``Σ c_i (x_i - x̄)`` is kept as ``v = Σ c_i x_i``, ``a = Σ c_i`` and ``z = v·x̄``, in an
-    array ``[v, a, z]``. All three are linear in the c_i, so whatever a solver does to its weights
-    (scale them, average them) it does to this array, and never sees the difference.
+    array ``[v, a, z]``. All three are linear in the c_i, so solvers scale and average this array as
+    they would scale and average ordinary weights.
     """
 
     rows: Rows
@@ -291,10 +316,10 @@ class Centered(NamedTuple):
 
 
 def read_only(array: Array, dtype: Any) -> Array:
-    """Return a read-only view, or a copy of that type.
+    """Return a read-only view of an array, or a read-only copy if its type is not `dtype`.
 
-    A read-only array is another type to Numba: were some writeable, each kernel would be compiled
-    twice.
+    To Numba a read-only array has another type than a writeable one: with both in use, each kernel
+    would be compiled twice.
     """
     view = np.require(np.asarray(array), dtype=dtype, requirements=["C", "A"]).view()
     view.flags.writeable = False
@@ -319,19 +344,19 @@ def as_rows(X: Any) -> Sparse | Dense:
 
 
 def as_sparse(data: Array, indices: Array, indptr: Array, width: int) -> Sparse:
-    """Wrap the arrays of a CSR matrix of that width."""
+    """Wrap the arrays of a CSR matrix with `width` columns."""
     kind = WideSparse if width > WIDE else Sparse
     return kind(data, read_only(indices, np.uint32), indptr)
 
 
 @kernel
-def survey(indices: Array, indptr: Array) -> tuple[int, int]:
+def inspect_indices(indices: Array, indptr: Array) -> tuple[int, int]:
     """Return the largest index, and the first row whose indices do not increase, or -1."""
     largest = indices.dtype.type(0)
-    disorder = -1
+    unsorted_row = -1
     for i in range(indptr.size - 1):
         for k in range(indptr[i], indptr[i + 1]):
             largest = max(largest, indices[k])
-            if k > indptr[i] and indices[k] <= indices[k - _ONE] and disorder < 0:
-                disorder = i
-    return largest, disorder
+            if k > indptr[i] and indices[k] <= indices[k - _ONE] and unsorted_row < 0:
+                unsorted_row = i
+    return largest, unsorted_row

@@ -1,4 +1,4 @@
-"""Learning rates ``η_t``; t = 0 at the first step."""
+"""Learning-rate schedules ``η_t``; t = 0 at the first step."""
 
 import math
 from typing import Any, NamedTuple
@@ -32,7 +32,7 @@ class Bottou(NamedTuple):
 
 
 class SlowBottou(NamedTuple):
-    """``η0 / (1 + β λ η0 t)^¾``: the slower decay that averaging wants (Xu, 2010).
+    """``η0 / (1 + β λ η0 t)^¾``: the slower decay that averaging needs (Xu, 2010).
 
     Examples
     --------
@@ -50,7 +50,7 @@ class SlowBottou(NamedTuple):
 
 
 class InverseT(NamedTuple):
-    """``1 / (λ(t + 1))``: paper 002's schedule, with no rate to choose.
+    """``1 / (λ(t + 1))``: paper 002's schedule, without an initial rate to choose.
 
     Examples
     --------

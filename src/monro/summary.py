@@ -1,4 +1,4 @@
-"""A table of coefficients, as statisticians read them."""
+"""A table of coefficients with standard errors and confidence intervals."""
 
 from typing import NamedTuple
 
@@ -9,9 +9,9 @@ from monro.rows import Array
 
 
 class Summary(NamedTuple):
-    """Coefficients with their standard errors and intervals; printed, it is a table.
+    """Coefficients with standard errors and confidence intervals; ``print`` shows a table.
 
-    ``pandas.DataFrame(summary._asdict())`` makes a frame of it.
+    ``pandas.DataFrame(summary._asdict())`` is a data frame of it.
 
     Examples
     --------
@@ -38,10 +38,10 @@ class Summary(NamedTuple):
 
 
 def summarise(names: list[str], coefficients: Array, errors: Array, level: float = 0.95) -> Summary:
-    """Return the table, with Gaussian intervals."""
+    """Return the summary, with Gaussian confidence intervals of the given level."""
     if not 0.0 < level < 1.0:
         raise ValueError(f"level={level!r}: give a number between 0 and 1")
     coefficients, errors = np.asarray(coefficients, float), np.asarray(errors, float)
-    reach = norm.isf(0.5 - 0.5 * level) * errors
-    lower, upper = coefficients - reach, coefficients + reach
+    half_width = norm.isf(0.5 - 0.5 * level) * errors
+    lower, upper = coefficients - half_width, coefficients + half_width
     return Summary(list(names), coefficients, errors, lower, upper, float(level))

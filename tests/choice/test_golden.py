@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import monro
-from monro.persist import VERSION
+from monro.saving.container import VERSION
 
 GOLDEN = sorted((Path(__file__).parent.parent / "golden" / "choices").glob("*.monro"))
 

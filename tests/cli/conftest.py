@@ -1,4 +1,4 @@
-"""Files and models that the commands are tried on."""
+"""Files and models to test the commands with."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Commands, run in this process or as the shell runs them."""
+"""Runs commands, in this process or in a new one."""
 
 import io
 import subprocess
@@ -26,27 +26,27 @@ def output(*arguments, **options):
 
 
 def failure(*arguments):
-    """Run the program as far as its own end; return its one line of complaint."""
-    told = io.StringIO()
+    """Run the program in this process; return its one-line error message."""
+    stderr = io.StringIO()
     with (
         mock.patch.object(sys, "argv", ["monro", *map(str, arguments)]),
-        redirect_stderr(told),
+        redirect_stderr(stderr),
         pytest.raises(SystemExit) as end,
     ):
         cli.main()
-    return _complaint(end.value.code, told.getvalue())
+    return _error_message(end.value.code, stderr.getvalue())
 
 
 def process_failure(*arguments, **options):
-    """Run the program as the shell does; return its one line of complaint."""
+    """Run the program in a new process; return its one-line error message."""
     command = [sys.executable, "-m", "monro", *map(str, arguments)]
     result = subprocess.run(command, capture_output=True, text=True, **options)
-    return _complaint(result.returncode, result.stderr)
+    return _error_message(result.returncode, result.stderr)
 
 
-def _complaint(code, text):
+def _error_message(code, text):
     assert code == 1, (code, text)
-    complaint = text.splitlines()[-1]
-    assert complaint.startswith("monro: ")
+    message = text.splitlines()[-1]
+    assert message.startswith("monro: ")
     assert "Traceback" not in text
-    return complaint.removeprefix("monro: ")
+    return message.removeprefix("monro: ")

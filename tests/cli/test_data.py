@@ -10,9 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import monro
-from monro import cli
+from monro import LinearClassifier, LinearRegressor, cli
+from monro.cli import warm
 from monro.data import parquet
 from tests.cli.helpers import failure, output, runner
+from tests.marks import thorough
 
 
 def test_data_list_and_info():
@@ -25,13 +27,24 @@ def test_data_list_and_info():
     assert "did you mean a9a?" in failure("data", "info", "a9b")
 
 
-def test_data_fetch_checks_what_is_here():
+def test_data_fetch_verifies_files_that_are_present():
     from tests.data.helpers import data_folder
 
     data_folder()
     assert output("data", "fetch", "a9a").count("checked") == 2
 
 
+def test_compile_counts_the_combinations(monkeypatch):
+    few = {form: warm._matrices()[form] for form in ("dense, float64", "wide, float64")}
+    monkeypatch.setattr(warm, "_matrices", lambda: few)
+    monkeypatch.setattr(warm, "_DEFAULT_SOLVERS", ("dual",))
+    monkeypatch.setattr(LinearClassifier, "_losses", {"hinge": LinearClassifier._losses["hinge"]})
+    monkeypatch.setattr(LinearRegressor, "_losses", {})
+    # The hinge loss on dense and on wide rows, two samplers of softmax, and a tagger.
+    assert "5 combinations of kernels are ready" in output("compile")
+
+
+@thorough
 def test_compile_fills_the_cache(tmp_path):
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     script = """
@@ -40,9 +53,9 @@ from monro.linear.classifier import LinearClassifier
 from monro.linear.regressor import LinearRegressor
 LinearClassifier._losses = {"log": LinearClassifier._losses["log"]}
 LinearRegressor._losses = {}
-warm._AUTO = ("dual",)
-rows = {form: X for form, X in warm._rows().items() if form in ("sparse, float32", "wide, float64")}
-warm._rows = lambda: rows
+warm._DEFAULT_SOLVERS = ("dual",)
+few = {form: warm._matrices()[form] for form in ("sparse, float32", "wide, float64")}
+warm._matrices = lambda: few
 warm.run(every=False)
 """
     first = subprocess.run(
@@ -84,7 +97,7 @@ def test_parquet_folders_are_fitted_converted_and_predicted(tmp_path, monkeypatc
     pq.write_table(table, single)
     options = ("--target", "kind", "--set", "random_state=0", "--quiet")
     output("fit", folder, tmp_path / "folder.monro", *options)
-    monkeypatch.setattr(parquet, "_LARGE", 0)
+    monkeypatch.setattr(parquet, "_LARGE_FILE", 0)
     output("fit", single, tmp_path / "single.monro", *options)
     output("data", "convert", folder, tmp_path / "store", "--target", "kind")
     output(
@@ -92,8 +105,8 @@ def test_parquet_folders_are_fitted_converted_and_predicted(tmp_path, monkeypatc
     )
     expected = table["kind"].to_pylist()
     for name in ("folder", "single", "store"):
-        told = output("predict", tmp_path / f"{name}.monro", folder).split()
-        assert np.mean(np.array(told) == expected) > 0.97
+        predicted = output("predict", tmp_path / f"{name}.monro", folder).split()
+        assert np.mean(np.array(predicted) == expected) > 0.97
     assert monro.load(tmp_path / "folder.monro")._layout["target"] == "kind"
     assert "there is no column 'none'" in failure(
         "fit", folder, tmp_path / "other.monro", "--target", "none"
@@ -112,5 +125,5 @@ def test_sparse_parquet_is_fitted_and_predicted(tmp_path):
     path = tmp_path / "rows.parquet"
     pq.write_table(table, path)
     output("fit", path, tmp_path / "model", "--task", "softmax", "--set", "max_epochs=5", "--quiet")
-    told = output("predict", tmp_path / "model", path).split()
-    assert told == table["y"].to_pylist()
+    predicted = output("predict", tmp_path / "model", path).split()
+    assert predicted == table["y"].to_pylist()

@@ -1,4 +1,4 @@
-"""monro demo: three jobs that beat what knows nothing, a page of them, and the text they are of."""
+"""monro demo: three jobs that beat their baselines, the page, and the text they use."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from tests.cli.helpers import failure, invoke, output
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
-    """Return the folder that the demo was run in, and what it printed."""
+    """Return the folder in which the demo was run, and its output."""
     folder = tmp_path_factory.mktemp("demo")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -29,41 +29,41 @@ def numbers(pattern, text):
     return [float(number.replace(",", "")) for number in found]
 
 
-# ------------------------------------------------------------------------------------- what it says
+# ------------------------------------------------------------------------------------------- output
 
 
-def test_the_next_word_is_told_better_than_by_frequency(demo):
+def test_the_next_word_is_predicted_better_than_by_frequency(demo):
     words, loss, unigram = numbers(
-        r"next word: ([\d,]+) words, log-loss ([\d.]+) nats .*\(frequencies alone ([\d.]+)\)",
+        r"next word: ([\d,]+) words, held-out log-loss ([\d.]+) nats .*\(frequencies ([\d.]+)\)",
         demo[1],
     )
     _, y, vocabulary = next_words()
     assert words == len(vocabulary)
-    # Frequencies of nine tenths of the text, each count one more: from the definition.
-    held = [i for i in range(y.size) if i // 200 % 10 == 9]
-    counts = Counter(np.delete(y, held).tolist())
-    total = y.size - len(held) + len(vocabulary)
-    expected = -np.mean([np.log((counts[y[i]] + 1) / total) for i in held])
+    # Frequencies in nine tenths of the text, with add-one smoothing.
+    test_rows = [i for i in range(y.size) if i // 200 % 10 == 9]
+    counts = Counter(np.delete(y, test_rows).tolist())
+    total = y.size - len(test_rows) + len(vocabulary)
+    expected = -np.mean([np.log((counts[y[i]] + 1) / total) for i in test_rows])
     assert unigram == pytest.approx(expected, abs=6e-4)
     assert loss < unigram - 0.5
     prompts = re.findall(r"^    (.+?) … +(.+)$", demo[1], re.MULTILINE)
     assert len(prompts) == 5
-    for _, told in prompts:
-        shares = [int(share) for share in re.findall(r"(\d+)%", told)]
+    for _, continuations in prompts:
+        shares = [int(share) for share in re.findall(r"(\d+)%", continuations)]
         assert len(shares) == 5
         assert shares == sorted(shares, reverse=True)
         assert sum(shares) <= 102  # they are rounded
 
 
-def test_digits_and_capitals_beat_what_knows_nothing(demo):
+def test_digits_and_capitals_beat_their_baselines(demo):
     error, chance = numbers(r"digits: test error ([\d.]+)% \(chance ([\d.]+)%\)", demo[1])
     assert error < 10 < 85 < chance < 91
     error, lower = numbers(
         r"capitals: ([\d.]+)% of the words wrong \(left in lower case ([\d.]+)%\)", demo[1]
     )
     sentences, tags = cased_sentences()
-    held = [tag for k in range(len(sentences)) if k // 20 % 10 == 9 for tag in tags[k]]
-    words = [tag for tag in held if tag != "-"]
+    test_tags = [tag for k in range(len(sentences)) if k // 20 % 10 == 9 for tag in tags[k]]
+    words = [tag for tag in test_tags if tag != "-"]
     assert lower == pytest.approx(100 * sum(tag != "lower" for tag in words) / len(words), abs=0.01)
     assert error < lower / 2
     restored = demo[1].split("capitals: ")[1].splitlines()[1:4]
@@ -71,21 +71,21 @@ def test_digits_and_capitals_beat_what_knows_nothing(demo):
 
 
 def test_the_page_shows_the_three_jobs(demo):
-    folder, told = demo
-    assert "monro-demo.html: the same to look at" in told
+    folder, text = demo
+    assert "monro-demo.html: a page of these results" in text
     page = (folder / "monro-demo.html").read_text()
     for title in ("The next word", "Ten digits", "Capitals"):
         assert re.search(rf"<h\d[^>]*>{title}", page)
-    for caption in ("Three jobs", "Likely continuations", "Sentences held out"):
+    for caption in ("Three jobs", "Likely continuations", "Held-out sentences"):
         assert f"<span>{caption}</span></caption>" in page
-    (error,) = re.findall(r"digits: test error ([\d.]+%)", told)
+    (error,) = re.findall(r"digits: test error ([\d.]+%)", text)
     assert f">{error}<" in page
     assert {path.name for path in folder.iterdir()} == {"monro-demo.html", "words"}
 
 
-def test_what_is_kept_is_what_monro_reads(demo):
-    folder, told = demo
-    assert "words/train.svm and words/test.svm hold words" in told
+def test_the_written_files_can_be_fitted(demo):
+    folder, text = demo
+    assert "words/train.svm and words/test.svm: words, labelled 1 if capitalised" in text
     X, y, names = capitals()
     rows = 0
     for part in ("train", "test"):
@@ -98,18 +98,18 @@ def test_what_is_kept_is_what_monro_reads(demo):
     model = folder / "words.monro"
     fit = ("--set", "max_epochs=1", "--quiet", "--features", str(X.shape[1]))
     output("fit", folder / "words" / "train.svm", model, *fit)
-    told = json.loads(output("evaluate", model, folder / "words" / "test.svm", "--json"))
-    assert told["error"] < y.mean() / 2
+    result = json.loads(output("evaluate", model, folder / "words" / "test.svm", "--json"))
+    assert result["error"] < y.mean() / 2
     model.unlink()
 
 
-def test_what_it_cannot_write_to_it_says_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr("monro.cli.demo.next_word", None)  # whatever it does must not be begun
+def test_a_bad_output_path_fails_before_any_work(tmp_path, monkeypatch):
+    monkeypatch.setattr("monro.cli.demo.next_word", None)  # must not be called
     (tmp_path / "file").touch()
-    told = failure("demo", "--keep", tmp_path / "file", "--out", tmp_path / "page.html")
-    assert told == f"{tmp_path / 'file'}: this is a file; give the name of a folder"
-    told = failure("demo", "--out", tmp_path)
-    assert told == f"{tmp_path}: this is a folder; give the name of a file"
+    message = failure("demo", "--keep", tmp_path / "file", "--out", tmp_path / "page.html")
+    assert message == f"{tmp_path / 'file'}: this is a file; give the name of a folder"
+    message = failure("demo", "--out", tmp_path)
+    assert message == f"{tmp_path}: this is a folder; give the name of a file"
 
 
 @pytest.mark.parametrize(
@@ -125,11 +125,11 @@ def test_sentences_are_written_as_their_tags_say(words, tags, expected):
     assert restore(words.split(), tags.split()) == expected
 
 
-# ---------------------------------------------------------------------------------- the text itself
+# ------------------------------------------------------------------------------------ embedded text
 
 
 def prose():
-    """The text by a loop: a mark that follows itself is left out."""
+    """Return the text by a loop, without repeated punctuation marks."""
     kept, before = [], ""
     for token in tokens():
         if token != before or token.isalpha():
@@ -149,9 +149,9 @@ def test_sentences_are_the_text_in_lower_case_with_its_tags():
 
     assert len(sentences) == len(tags) == len(expected)
     assert set().union(*tags) == {"lower", "Capital", "UPPER", "-"}
-    for words, told, written in zip(sentences, tags, expected, strict=True):
-        assert len(words) == len(told) == len(written)
-        for (word, ending), tag, token in zip(words, told, written, strict=True):
+    for words, cases, written in zip(sentences, tags, expected, strict=True):
+        assert len(words) == len(cases) == len(written)
+        for (word, ending), tag, token in zip(words, cases, written, strict=True):
             assert word == token.lower()
             assert ending == word[-3:]
             assert (tag == "-") == (not token.isalpha())
@@ -161,7 +161,7 @@ def test_sentences_are_the_text_in_lower_case_with_its_tags():
 
 
 @pytest.mark.parametrize("context", [1, 3])
-def test_rows_are_the_words_before(context):
+def test_rows_are_the_previous_words(context):
     X, y, words = next_words(context)
     text = [token.lower() for token in prose()]
     V = len(words)

@@ -1,4 +1,4 @@
-"""monro fit: what it says and saves, and what it refuses."""
+"""monro fit: its output, the saved model, and errors."""
 
 import gzip
 import json
@@ -14,9 +14,10 @@ import pytest
 import monro
 from monro.data.read import read
 from tests.cli.helpers import failure, invoke, output
+from tests.marks import thorough
 
 
-def test_fit_says_what_it_did(folder, tmp_path):
+def test_fit_prints_progress_and_result(folder, tmp_path):
     result = invoke("fit", folder / "binary.train", tmp_path / "model", "--set", "max_epochs=3")
 
     assert result.exit_code == 0
@@ -38,7 +39,7 @@ def test_fit_as_json(folder, tmp_path):
 
 
 @pytest.mark.parametrize("task", ["binary", "softmax"])
-def test_what_is_told_is_of_the_epoch_that_was_kept(task, folder, tmp_path):
+def test_the_result_is_that_of_the_epoch_that_was_kept(task, folder, tmp_path):
     flags = ["--set", "early_stopping=true", "--set", "max_epochs=30", "--json", "--quiet"]
     text = output("fit", folder / "three.train", tmp_path / "model", "--task", task, *flags)
     result = json.loads(text)
@@ -116,7 +117,7 @@ def test_one_class_only(tmp_path):
     assert "y holds one class only (1)" in failure("fit", path, tmp_path / "model")
 
 
-def test_nothing_is_written_over_what_is_read_or_is_no_model(folder, tmp_path):
+def test_inputs_and_files_that_are_not_models_are_not_overwritten(folder, tmp_path):
     data = tmp_path / "rows.svm"
     data.write_bytes((folder / "binary.train").read_bytes())
     before = data.read_bytes()
@@ -141,7 +142,7 @@ def test_a_model_saved_from_python_reads_rows_by_their_own_numbers(tmp_path):
     assert output("predict", tmp_path / "model", tmp_path / "rows.csv").split() == ["True", "False"]
 
 
-def test_an_interrupted_command_says_how_to_go_on(folder, tmp_path):
+def test_an_interrupted_command_says_how_to_resume(folder, tmp_path):
     many = tmp_path / "many.svm"
     many.write_text((folder / "binary.train").read_text() * 100)
     checkpoint = tmp_path / "checkpoint"
@@ -153,11 +154,12 @@ def test_an_interrupted_command_says_how_to_go_on(folder, tmp_path):
     process.send_signal(signal.SIGINT)
     _, text = process.communicate()
     assert process.returncode == 130
-    assert "run the same command to go on" in text
+    assert "run the same command to resume" in text
     assert "Traceback" not in text
 
 
-def test_a_fit_whose_progress_nobody_reads_goes_on(folder, tmp_path):
+@thorough
+def test_a_fit_continues_if_the_pipe_of_its_progress_is_closed(folder, tmp_path):
     command = f"{sys.executable} -m monro fit {folder}/binary.train {tmp_path}/model 2>&1 | head -1"
     subprocess.run(command, shell=True, capture_output=True)
     assert monro.load(tmp_path / "model").n_iter_ == 10
@@ -168,7 +170,7 @@ def test_the_folder_of_the_model_must_exist(folder, tmp_path):
     assert "there is no folder" in text
 
 
-def test_standard_input_and_packed_files(folder, tmp_path):
+def test_standard_input_and_compressed_files(folder, tmp_path):
     text = (folder / "binary.train").read_bytes()
     packed = tmp_path / "data.svm.gz"
     packed.write_bytes(gzip.compress(text))
@@ -180,7 +182,7 @@ def test_standard_input_and_packed_files(folder, tmp_path):
     np.testing.assert_array_equal(models[1].coef_, models[2].coef_)
 
 
-def test_a_table_by_name_of_its_columns(tmp_path):
+def test_columns_of_a_table_are_matched_by_name(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))
     lines = [f"{a},{b},{'up' if a > b else 'down'}\n" for a, b in X]
@@ -207,7 +209,7 @@ def test_checkpoints_are_removed_when_the_model_is_saved(folder, tmp_path):
     assert not checkpoint.exists()
 
 
-def test_a_killed_command_goes_on(folder, tmp_path):
+def test_a_killed_command_resumes(folder, tmp_path):
     many = tmp_path / "many.svm"
     many.write_text((folder / "binary.train").read_text() * 100)
     options = ["--set", "max_epochs=300", "--solver", "asgd", "--quiet"]

@@ -13,7 +13,7 @@ from monro.data.read import read
 from tests.cli.helpers import failure, output
 
 
-def test_one_label_a_line(folder):
+def test_one_label_per_line(folder):
     X = read(folder / "three.test", n_features=30).X
     labels = [
         int(line)
@@ -22,7 +22,7 @@ def test_one_label_a_line(folder):
     assert labels == monro.load(folder / "three.monro").predict(X).tolist()
 
 
-def test_numbers_come_back_to_the_last_bit(folder):
+def test_predicted_numbers_are_printed_exactly(folder):
     X = read(folder / "numbers.test", n_features=30).X
     text = output("predict", folder / "numbers.monro", folder / "numbers.test")
     expected = monro.load(folder / "numbers.monro").predict(X)
@@ -77,7 +77,7 @@ def test_rows_without_labels(folder, tmp_path):
     assert output("predict", folder / "binary.monro", "-", input=text) == expected
 
 
-def test_a_reader_that_has_seen_enough(folder):
+def test_a_closed_pipe_is_no_error(folder):
     command = (
         f"{sys.executable} -m monro predict {folder}/binary.monro {folder}/binary.test | head -1"
     )
@@ -110,7 +110,7 @@ def test_a_reader_that_has_seen_enough(folder):
         ),
     ],
 )
-def test_what_cannot_be_done(folder, arguments, what):
+def test_bad_arguments_are_errors(folder, arguments, what):
     assert what in failure(*(part.format(folder) for part in arguments))
 
 

@@ -1,4 +1,4 @@
-"""The command line: what it prints, and how it ends."""
+"""The command line: help, version, errors and exit status."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ runner = CliRunner()
 
 
 def run_main(*arguments):
-    """Run the program as the shell does, in a process of its own."""
+    """Run the program in a new process."""
     script = f"import sys; sys.argv = ['monro', *{arguments!r}]; from monro.cli import main; main()"
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
 
@@ -94,7 +94,7 @@ sys.exit(f"loaded {slow}" if slow else 0)
     assert done.returncode == 0, done.stderr
 
 
-def test_without_ray_it_says_what_to_install():
+def test_without_ray_the_error_says_what_to_install():
     blocked = "import sys; sys.modules['ray'] = None; from monro.cli import main; main()"
     command = [sys.executable, "-c", blocked, "fit", "x.svm", "m.monro", "--engine", "ray"]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -104,7 +104,7 @@ def test_without_ray_it_says_what_to_install():
 
 
 @pytest.mark.parametrize("options", [["--address", "auto"], ["--engine", "ray", "--task", "tag"]])
-def test_what_is_for_ray_is_told(options):
+def test_options_that_need_ray_or_do_not_work_with_it_are_errors(options):
     done = run_main("fit", "x.svm", "m.monro", *options)
     assert done.returncode == 1
     assert "--engine ray" in done.stderr

@@ -20,7 +20,7 @@ def model(folder, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tagged(tmp_path_factory):
-    """Rows with one or two labels out of five, of which the last never occurs."""
+    """Rows with one or two of five labels; the last label never occurs."""
     path = tmp_path_factory.mktemp("tagged") / "train.txt"
     rng = np.random.default_rng(0)
     lines = ["60 6 5"]
@@ -76,10 +76,10 @@ def test_probabilities_of_all_classes(folder, model):
     assert sum(json.loads(lines[0])["proba"].values()) == pytest.approx(1.0)
 
 
-def test_several_labels_need_a_word(tagged, tmp_path):
-    complaint = failure("fit", tagged, tmp_path / "model", "--task", "softmax")
-    assert "rows have several labels; give --first-label" in complaint
-    assert "or --soft-labels" in complaint
+def test_several_labels_need_a_decision(tagged, tmp_path):
+    message = failure("fit", tagged, tmp_path / "model", "--task", "softmax")
+    assert "rows have several labels; give --first-label" in message
+    assert "or --soft-labels" in message
     assert not (tmp_path / "model").exists()
 
 
@@ -100,7 +100,7 @@ def test_classes_that_do_not_occur(tagged, tmp_path):
 
 
 @pytest.mark.parametrize("declared", [[], ["--classes", "5"], ["--classes", "9"]])
-def test_soft_labels_take_all(tagged, tmp_path, declared):
+def test_soft_labels_use_all_labels(tagged, tmp_path, declared):
     arguments = ("--task", "softmax", "--soft-labels", "--set", "max_epochs=2", *declared)
     result = invoke("fit", tagged, tmp_path / "model", *arguments)
     assert result.exit_code == 0, result.output
@@ -163,8 +163,8 @@ def test_soft_labels_that_do_not_fit(folder, model, tagged, tmp_path):
     assert "has the label 3, which is not among classes" in failure(*fit, "--classes", 3)
     assert not (tmp_path / "model").exists()
     (tmp_path / "data").write_text("5 1:1\n5,9 1:1\n")
-    complaint = failure("evaluate", model, tmp_path / "data", "--soft-labels")
-    assert "row 2 has the label 9, the model knows 5, 6, 7" in complaint
+    message = failure("evaluate", model, tmp_path / "data", "--soft-labels")
+    assert "row 2 has the label 9, the model knows 5, 6, 7" in message
     linear = ("evaluate", folder / "binary.monro", folder / "binary.test", "--soft-labels")
     assert "--soft-labels needs a model of --task softmax" in failure(*linear)
 
@@ -181,7 +181,7 @@ def test_soft_labels_of_bibtex(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         (["--task", "binary", "--first-label"], "--task softmax"),
         (["--task", "binary", "--soft-labels"], "--task softmax"),
@@ -192,8 +192,8 @@ def test_soft_labels_of_bibtex(monkeypatch, tmp_path):
         (["--task", "softmax", "--set", "loss=log"], "no parameter 'loss'"),
     ],
 )
-def test_what_is_refused(folder, tmp_path, arguments, complaint):
-    assert complaint in failure("fit", folder / "three.train", tmp_path / "model", *arguments)
+def test_bad_arguments_are_errors(folder, tmp_path, arguments, message):
+    assert message in failure("fit", folder / "three.train", tmp_path / "model", *arguments)
 
 
 def test_a_label_the_model_does_not_know(model, tmp_path):

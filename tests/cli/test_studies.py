@@ -1,4 +1,4 @@
-"""monro reproduce and monro report: what they refuse, and a page of results written by hand."""
+"""monro reproduce and monro report: errors, and a page of hand-written results."""
 
 import json
 
@@ -24,7 +24,7 @@ def line(trial, result):
 
 @pytest.fixture
 def results(tmp_path):
-    """Results of one of the papers' tables, written by hand."""
+    """Hand-written results of one table of a paper."""
     folder = tmp_path / "results"
     folder.mkdir()
     trials = [trial for trial in STUDY.trials(False) if trial.part == "table"]
@@ -39,17 +39,17 @@ def results(tmp_path):
 
 
 def test_a_page_is_made_of_results(results, tmp_path):
-    told = output("report", results, "--out", tmp_path / "page.html")
-    assert told == f"{tmp_path / 'page.html'}: Implicit SGD\n"
+    text = output("report", results, "--out", tmp_path / "page.html")
+    assert text == f"{tmp_path / 'page.html'}: Implicit SGD\n"
     page = (tmp_path / "page.html").read_text()
-    for text in ("Five papers redone", "RCV1-CCAT, hinge loss", "covtype, log loss", "6.25"):
+    for text in ("Five papers reproduced", "RCV1-CCAT, hinge loss", "covtype, log loss", "6.25"):
         assert text in page
     assert f"sha256 {'ab' * 32}" in page
     missing = len(STUDY.trials(False)) - 20
     assert f"{missing} of {missing + 20} trials have not been run yet" in page
 
 
-def test_full_results_go_before_quick_ones(results, tmp_path):
+def test_full_results_take_precedence_over_quick_ones(results, tmp_path):
     quick = STUDY.trials(True)[0]
     fit = {"seconds": 1.0, "error": 0.125, "cost": 0.5, "rate": 4.0}
     path = runner.journal_path(results, STUDY, quick=True)
@@ -65,12 +65,12 @@ def test_full_results_go_before_quick_ones(results, tmp_path):
 
 
 def test_a_report_changes_no_result(results, tmp_path):
-    """A study may be running: its last line may be half written."""
+    """A study may be running, so that its last line may be incomplete."""
     path = runner.journal_path(results, STUDY, quick=False)
-    torn = path.read_bytes()[:-40]
-    path.write_bytes(torn)
+    incomplete = path.read_bytes()[:-40]
+    path.write_bytes(incomplete)
     output("report", results, "--out", tmp_path / "page.html")
-    assert path.read_bytes() == torn
+    assert path.read_bytes() == incomplete
     assert "of 72 trials have not been run yet" in (tmp_path / "page.html").read_text()
 
 
@@ -78,72 +78,72 @@ def test_a_damaged_line_is_named(results, tmp_path):
     path = runner.journal_path(results, STUDY, quick=False)
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join([*lines[:3], "not JSON\n", *lines[4:]]))
-    told = failure("report", results, "--out", tmp_path / "page.html")
-    assert told == f"{path}, line 4: this is no line of results; remove the line or the file"
+    text = failure("report", results, "--out", tmp_path / "page.html")
+    assert text == f"{path}, line 4: this is no line of results; remove the line or the file"
     assert not (tmp_path / "page.html").exists()
     assert "line 4" in failure("reproduce", STUDY.name, "--out", results)
 
 
-def test_what_report_refuses(results, tmp_path):
+def test_errors_of_report(results, tmp_path):
     (tmp_path / "empty").mkdir()
     page = tmp_path / "page.html"
-    told = failure("report", tmp_path / "empty", "--out", page)
-    assert told.endswith("empty: no results of a study are here; run monro reproduce first")
-    told = failure("report", tmp_path / "nothing", "--out", page)
-    assert told.endswith("nothing: there is no such folder; monro reproduce makes it")
-    told = failure("report", results, "--out", tmp_path / "empty")
-    assert told.endswith("empty: this is a folder; give the name of a file")
-    told = failure("report", results, "--out", tmp_path / "no" / "page.html")
-    assert f"there is no folder {tmp_path / 'no'}" in told
+    text = failure("report", tmp_path / "empty", "--out", page)
+    assert text.endswith("empty: no results of a study are here; run monro reproduce first")
+    text = failure("report", tmp_path / "nothing", "--out", page)
+    assert text.endswith("nothing: there is no such folder; monro reproduce makes it")
+    text = failure("report", results, "--out", tmp_path / "empty")
+    assert text.endswith("empty: this is a folder; give the name of a file")
+    text = failure("report", results, "--out", tmp_path / "no" / "page.html")
+    assert f"there is no folder {tmp_path / 'no'}" in text
     assert not page.exists()
 
 
 # ---------------------------------------------------------------------------------------- reproduce
 
 
-def test_what_reproduce_refuses(tmp_path):
-    told = failure("reproduce", "sgd-nq", "--out", tmp_path)
-    assert told == f"sgd-nq: there is no such study; all or {', '.join(studies.NAMES)}"
-    told = failure("reproduce", "implicit-sgd", "--dataset", "mnist", "--out", tmp_path)
-    assert told == "--dataset mnist: implicit-sgd has rcv1, covtype"
-    told = failure("reproduce", "all", "--dataset", "minst", "--out", tmp_path)
-    assert told.startswith("--dataset minst: all has mnist, ")
+def test_errors_of_reproduce(tmp_path):
+    text = failure("reproduce", "sgd-nq", "--out", tmp_path)
+    assert text == f"sgd-nq: there is no such study; all or {', '.join(studies.NAMES)}"
+    text = failure("reproduce", "implicit-sgd", "--dataset", "mnist", "--out", tmp_path)
+    assert text == "--dataset mnist: implicit-sgd has rcv1, covtype"
+    text = failure("reproduce", "all", "--dataset", "minst", "--out", tmp_path)
+    assert text.startswith("--dataset minst: all has mnist, ")
     (tmp_path / "file").touch()
-    told = failure("reproduce", "sgd-qn", "--out", tmp_path / "file")
-    assert told.endswith("file: this is a file; give the name of a folder")
+    text = failure("reproduce", "sgd-qn", "--out", tmp_path / "file")
+    assert text.endswith("file: this is a file; give the name of a folder")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 @pytest.fixture
 def ran(monkeypatch):
-    """Have studies run nothing; note which would, and on what."""
-    noted = []
+    """Replace the runner: record the studies and their arguments, and run nothing."""
+    calls = []
 
     def run(study, folder, *, quick, sets, show):
-        noted.append((study.name, list(sets), quick, show))
+        calls.append((study.name, list(sets), quick, show))
         return []
 
     monkeypatch.setattr(runner, "run", run)
-    return noted
+    return calls
 
 
 def test_all_studies_that_have_a_data_set(ran, tmp_path):
     sets = ("--dataset", "rcv1", "--dataset", "bibtex")
-    told = output("reproduce", "all", *sets, "--quick", "--quiet", "--out", tmp_path)
+    text = output("reproduce", "all", *sets, "--quick", "--quiet", "--out", tmp_path)
     assert ran == [
         ("unbiased-softmax", ["bibtex"], True, False),
         ("augment-reduce", ["bibtex"], True, False),
         ("implicit-sgd", ["rcv1"], True, False),
         ("sgd-qn", ["rcv1"], True, False),
     ]
-    assert told.endswith(f"monro report {tmp_path} makes a page of them\n")
+    assert text.endswith(f"monro report {tmp_path} writes a page of them\n")
     ran.clear()
     output("reproduce", "all", "--out", tmp_path)
     assert ran == [(name, [], False, True) for name in studies.NAMES]
 
 
-def test_what_was_found_is_printed(results):
-    """All trials but the table's are taken for done: nothing is run."""
+def test_findings_are_printed(results):
+    """The journal has results of all trials, so nothing is run."""
     path = runner.journal_path(results, STUDY, quick=False)
     robust = {"grid": [1.0, 10.0], "error": [0.25, 0.5], "auto": 0.25}
     with path.open("a") as file:

@@ -1,4 +1,4 @@
-"""--task tag: fit, predict and evaluate on files of columns."""
+"""--task tag: fit, predict and evaluate on CoNLL files."""
 
 import json
 
@@ -55,23 +55,23 @@ def test_progress_and_result(tagging, tmp_path):
     )
     result = invoke("fit", tagging / "train.txt", tmp_path / "model", *quiet)
     assert result.stderr == ""
-    told = json.loads(result.stdout)
-    assert told["tags"] == ["B-NP", "B-VP", "I-NP", "O"]
-    assert told["sentences"] == 40
-    assert told["solver"] == "sgd"
+    summary = json.loads(result.stdout)
+    assert summary["tags"] == ["B-NP", "B-VP", "I-NP", "O"]
+    assert summary["sentences"] == 40
+    assert summary["solver"] == "sgd"
     assert not (tmp_path / "c").exists()
 
 
-def test_predictions_stand_behind_the_columns(tagging):
+def test_predictions_follow_the_columns(tagging):
     text = (tagging / "test.txt").read_text()
     lines = output("predict", tagging / "model", tagging / "test.txt").splitlines()
     given = [line for line in text.splitlines() if line]
-    told = [line for line in lines if line]
-    assert [line.rsplit(" ", 1)[0] for line in told] == given
-    assert all(line.split()[-1] == line.split()[-2] for line in told)
+    tagged = [line for line in lines if line]
+    assert [line.rsplit(" ", 1)[0] for line in tagged] == given
+    assert all(line.split()[-1] == line.split()[-2] for line in tagged)
     plain = "\n".join(" ".join(line.split()[:2]) for line in text.splitlines())
     again = output("predict", tagging / "model", "-", input=plain).splitlines()
-    assert [line.split()[-1] for line in again if line] == [line.split()[-1] for line in told]
+    assert [line.split()[-1] for line in again if line] == [line.split()[-1] for line in tagged]
     assert sum(not line for line in lines) == 40
 
 

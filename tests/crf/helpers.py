@@ -29,15 +29,15 @@ def random_chains(rng, lengths, n_tags, n_features=5, n_pairs=2, size=1.0):
     counts = rng.integers(0, 4, tokens)
     indptr = np.concatenate([[0], np.cumsum(counts)])
     starts = np.concatenate([[0], np.cumsum(lengths)])
-    couples = rng.integers(0, n_pairs + 1, tokens)
-    couples[starts[:-1][np.asarray(lengths) > 0]] = 0  # no tag before these
-    pair_indptr = np.concatenate([[0], np.cumsum(couples)])
+    counts_of_pairs = rng.integers(0, n_pairs + 1, tokens)
+    counts_of_pairs[starts[:-1][np.asarray(lengths) > 0]] = 0  # these have no previous tag
+    pair_indptr = np.concatenate([[0], np.cumsum(counts_of_pairs)])
     data = Encoded(
         rng.choice([1.0, 0.5, -2.0], indptr[-1]),
         rng.integers(0, n_features, indptr[-1]).astype(np.uint32),
         indptr,
         np.concatenate(
-            [np.zeros(0), *(rng.permutation(n_pairs)[:count] for count in couples)]
+            [np.zeros(0), *(rng.permutation(n_pairs)[:count] for count in counts_of_pairs)]
         ).astype(np.uint32),
         pair_indptr,
         starts,

@@ -1,22 +1,23 @@
-"""Sums over sequences of tags, beside sums over all of them."""
+"""The forward-backward algorithm and decoding, against sums over all sequences of tags."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monro.crf.chain import everything
+from monro.blocks import n_lanes
+from monro.crf.chain import all_allowed
 from monro.crf.decode import (
-    as_penalties,
+    additive_mask,
     best_sequences,
     chunk_rules,
     marginals,
-    scores_of,
+    sentence_scores,
     viterbi,
 )
-from monro.crf.problem import make_room, sentence_parts
-from monro.crf.sgd import Steps, sgd_sweep, total_loss
-from monro.crf.weights import as_tables, as_weights, n_lanes
+from monro.crf.problem import make_scratch, sentence_parts, total_loss
+from monro.crf.sgd import Steps, sgd_sweep
+from monro.crf.weights import as_tables, as_weights
 from tests.crf.helpers import (
     all_sequences,
     in_precision,
@@ -26,6 +27,7 @@ from tests.crf.helpers import (
     random_chains,
     scores,
 )
+from tests.marks import thorough
 
 TOLERANCE = {"float64": 1e-10, "float32": 2e-5}
 cases = st.tuples(
@@ -37,27 +39,27 @@ cases = st.tuples(
 
 
 def best_of(data, weights, n_tags, allowed=None):
-    room = make_room(data, n_tags, "float64")
+    scratch = make_scratch(data, n_tags, "float64")
     y = np.zeros(data.starts[-1], np.int32)
-    back = np.zeros(room.E.shape, np.int32)
-    penalties = as_penalties(allowed or everything(n_tags, "float64"))
-    viterbi(data, weights, penalties, room, back, y)
+    back = np.zeros(scratch.E.shape, np.int32)
+    mask = additive_mask(allowed or all_allowed(n_tags, "float64"))
+    viterbi(data, weights, mask, scratch, back, y)
     return y
 
 
 def marginals_of(data, weights, n_tags, allowed=None, dtype="float64"):
-    room = make_room(data, n_tags, dtype)
+    scratch = make_scratch(data, n_tags, dtype)
     n = int(data.starts[-1])
     out = np.zeros((n, n_tags))
-    allowed = allowed or everything(n_tags, dtype)
-    marginals(data, np.zeros(n, np.int32), weights, allowed, room, out)
+    allowed = allowed or all_allowed(n_tags, dtype)
+    marginals(data, np.zeros(n, np.int32), weights, allowed, scratch, out)
     return out
 
 
 def total(data, y, weights, n_tags, dtype):
     n = data.starts.size - 1
-    room = make_room(data, n_tags, dtype)
-    arguments = (np.ones(n), np.arange(n), weights, everything(n_tags, dtype), room)
+    scratch = make_scratch(data, n_tags, dtype)
+    arguments = (np.ones(n), np.arange(n), weights, all_allowed(n_tags, dtype), scratch)
     return total_loss(data, y, *arguments)
 
 
@@ -102,10 +104,10 @@ def test_the_n_best(case, n):
     seed, lengths, n_tags, size = case
     data, _, state, pair = random_chains(np.random.default_rng(seed), lengths, n_tags, size=size)
     data, weights = in_precision(data, state, pair, "float64")
-    room = make_room(data, n_tags, "float64")
+    scratch = make_scratch(data, n_tags, "float64")
     s = int(np.argmax(lengths))
     S, V = np.zeros((lengths[s], n_tags)), np.zeros((lengths[s], n_tags, n_tags))
-    scores_of(data, s, weights, room, S, V)
+    sentence_scores(data, s, weights, scratch, S, V)
     for found, expected in zip((S, V), scores(data, s, state, pair), strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-12)
     sequences = all_sequences(S, V)
@@ -117,6 +119,7 @@ def test_the_n_best(case, n):
     )
 
 
+@thorough
 @given(case=cases)
 @settings(max_examples=25, deadline=None)
 def test_a_step_goes_along_the_gradient(case):
@@ -132,9 +135,9 @@ def test_a_step_goes_along_the_gradient(case):
     ]
     double, weights = in_precision(data, state, pair, "float64")
     sums = as_weights(np.zeros_like(state), np.zeros_like(pair))
-    room = make_room(double, n_tags, "float64")
+    scratch = make_scratch(double, n_tags, "float64")
     steps = Steps(np.ones(1), np.full(1, 0.25), np.full(1, 3.0))
-    arguments = (everything(n_tags, "float64"), room, np.zeros(n_lanes(n_tags)))
+    arguments = (all_allowed(n_tags, "float64"), scratch, np.zeros(n_lanes(n_tags)))
     sgd_sweep(double, y, weight, np.array([s]), steps, weights, sums, True, *arguments)
     for moved, added, before, slope in zip(
         as_tables(weights, n_tags), as_tables(sums, n_tags), (state, pair), slopes, strict=True
@@ -192,7 +195,7 @@ def test_parts_of_a_corpus_are_the_corpus(monkeypatch):
 
 
 def valid(tags, scheme):
-    """Tell whether a sequence of tags is a sequence of chunks."""
+    """Return whether a sequence of tags is a sequence of chunks."""
     open_kind = None
     for tag in tags:
         prefix, _, kind = tag.partition("-")

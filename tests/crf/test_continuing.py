@@ -1,4 +1,4 @@
-"""Taggers that go on: from files, with other sentences, from checkpoints."""
+"""Continuing a fit: from files, with other sentences, from checkpoints."""
 
 import json
 from pathlib import Path
@@ -7,9 +7,10 @@ import pytest
 from sklearn.base import clone
 
 import monro
-from monro import CRFTagger, persist
+from monro import CRFTagger
 from monro.crf.solvers import SOLVERS
-from monro.errors import CheckpointError, ModelFileError
+from monro.errors import CheckpointError, DivergenceError, ModelFileError
+from monro.saving.container import VERSION, write_container
 from tests.crf.helpers import TEMPLATE, corpus
 
 GOLDEN = Path(__file__).parent.parent / "golden/taggers"
@@ -41,6 +42,16 @@ def test_new_features_and_tags_may_come(solver):
     assert tagger.predict([[("mouse",), ("runs",)]]) == [["M", "R"]]
     sentences, tags = corpus(seed=8)
     assert tagger.score(sentences, tags) > 0.99
+
+
+def test_a_fit_that_failed_leaves_no_history():
+    X, y = [[{"a": 1.0}, {"b": 1.0}]] * 30, [["A", "B"], ["B", "A"]] * 15
+    tagger = CRFTagger(random_state=0, learning_rate=1e9, c=1e9)
+    with pytest.raises(DivergenceError):
+        tagger.fit(X, y)
+    tagger.set_params(learning_rate="auto", c=1.0).partial_fit(X, y)
+    assert [record["epoch"] for record in tagger.history_] == [1]
+    assert tagger.n_iter_ == 1
 
 
 def test_partial_fit_comes_to_what_fit_does():
@@ -113,7 +124,21 @@ def test_files_of_every_version_are_read(path):
 
 
 def test_there_are_golden_files_of_this_version():
-    assert list(GOLDEN.glob(f"v{persist.VERSION}-*.monro"))
+    assert list(GOLDEN.glob(f"v{VERSION}-*.monro"))
+
+
+@pytest.mark.parametrize(
+    ("solver", "name"),
+    [("sgdqn", "last"), ("sgdqn", "pair_last"), ("sgdqn", "gains.W"), ("asgd", "total.V")],
+)
+def test_states_of_other_sizes_are_refused(solver, name, tmp_path):
+    tagger = CRFTagger(template=TEMPLATE, solver=solver, random_state=0).fit(*corpus())
+    contents = tagger._to_contents()
+    contents.arrays[f"state.{name}"] = contents.arrays[f"state.{name}"][:-1]
+    contents.about["class"] = "CRFTagger"
+    write_container(tmp_path / "a.monro", "model", contents)
+    with pytest.raises(ModelFileError, match="damaged"):
+        monro.load(tmp_path / "a.monro")
 
 
 def test_a_damaged_model_is_refused(fitted, tmp_path):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monro.crf.corpus import encode_all, in_blocks, make_map
-from monro.crf.encoding import Counts, Hashed, Table
+from monro.crf.encoding import Counts, Hashed, KeyTable
 from monro.crf.features import Extractor
 from monro.crf.template import default_template, parse, read_template
 from monro.crf.tokens import columns_of, given_features
@@ -34,14 +34,14 @@ words = st.text("ab/_", min_size=1, max_size=2)
 texts = st.lists(st.lists(st.tuples(words, words), max_size=5), min_size=1, max_size=4).filter(any)
 
 
-def expansions(sentences, templates, couples):
+def expansions(sentences, templates, of_pairs):
     """Return each token's features as texts, one template after the other."""
     rows = []
     for sentence in sentences:
         for t in range(len(sentence)):
             row = []
             for template in templates:
-                if template.couples != couples:
+                if template.of_pairs != of_pairs:
                     continue
                 text = template.texts[0]
                 for (step, column), after in zip(template.places, template.texts[1:], strict=True):
@@ -54,7 +54,7 @@ def expansions(sentences, templates, couples):
                         text += sentence[at][column]
                     text += after
                 row.append(text)
-            rows.append(row if not couples or t > 0 else [])
+            rows.append(row if not of_pairs or t > 0 else [])
     return rows
 
 
@@ -71,11 +71,11 @@ def features_of(sentences, templates, cutoff=1, **options):
 def test_features_are_the_texts_that_occur_often_enough(sentences, cutoff):
     templates = parse("U0:%x[-2,0]\nU1:%x[0,0]|%x[3,1]\nU2:const\nU3:%x[1,1]\nB\nB1:%x[-1,0]")
     features, data = features_of(sentences, templates, cutoff)
-    for couples, names, numbers, indptr in (
+    for of_pairs, names, numbers, indptr in (
         (False, features.names, data.features, data.indptr),
         (True, features.pair_names, data.pairs, data.pair_indptr),
     ):
-        rows = expansions(sentences, templates, couples)
+        rows = expansions(sentences, templates, of_pairs)
         counts = Counter(text for row in rows for text in row)
         kept = {text for text, count in counts.items() if count >= cutoff}
         assert sorted(names) == sorted(kept)
@@ -135,7 +135,7 @@ def test_tables_number_keys(n):
     keys = np.random.default_rng(0).integers(0, 2**64, n, dtype=np.uint64)
     if n:
         keys[0] = 0  # the mark of an empty place
-    table = Table(keys)
+    table = KeyTable(keys)
     assert table.numbers(keys).tolist() == list(range(n))
     assert table.numbers(keys + np.uint64(2)).tolist() == [-1] * n
 
@@ -269,5 +269,5 @@ def test_no_two_of_its_features_have_the_same_hash():
     sentences = read_conll(data_folder() / "conll2000/test.txt.gz").tokens
     templates = parse(CHUNKING)
     keys = Extractor(templates).keys(columns_of(sentences, 2)).keys
-    rows = expansions(sentences, templates, couples=False)
+    rows = expansions(sentences, templates, of_pairs=False)
     assert np.unique(keys).size == len({text for row in rows for text in row})

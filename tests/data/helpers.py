@@ -1,4 +1,4 @@
-"""Where real data lies."""
+"""The folder of real data sets."""
 
 import os
 from pathlib import Path

@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse as sp
 
 from monro.data.arrow import rows_of_batch
-from monro.data.tables import Places
+from monro.data.tables import RowLocator
 
 
 def failure(table, *arguments, **options):
@@ -56,7 +56,7 @@ def test_tensors_are_vectors():
     np.testing.assert_array_equal(rows_of_batch(table, None)[0], array)
 
 
-def test_vectors_must_be_of_one_length_and_whole():
+def test_vectors_must_have_equal_lengths_and_no_missing_values():
     table = pa.table({"x": [[1.0, 2.0], [3.0]]})
     assert "row 2, column 'x': the vector has 1 numbers, the first one 2" in failure(table, None)
     table = pa.table({"x": [[1.0, 2.0], None]})
@@ -90,7 +90,7 @@ def test_sparse_rows_are_made_canonical():
     assert "row 1, column 'index': the feature 5 is none of the 5 numbered from 0" in message
 
 
-def test_sparse_rows_must_fit_together():
+def test_indices_and_values_of_sparse_rows_must_match():
     table = pa.table({"i": [[0], [1, 2]], "v": [[1.0], [2.0]]})
     assert "row 2, column 'v': it has 1 values for 2 features of 'i'" in failure(table, None)
     table = pa.table({"i": [[0], [1]], "v": [[1], [2]]})
@@ -102,14 +102,14 @@ def test_sparse_rows_must_fit_together():
     assert "choose numbers, one column of vectors, or two" in failure(table, None)
 
 
-def test_columns_must_be_there():
+def test_columns_must_exist():
     table = pa.table({"a": [1], "b": ["word"]})
     assert "there is no column 'c'" in failure(table, "c")
     assert "no column besides the labels" in failure(table.select(["a"]), "a")
     assert "row 1, column 'b': 'word' is no number" in failure(table, "a")
 
 
-def test_rows_are_named_as_told():
+def test_errors_locate_rows_within_the_whole_data_set():
     table = pa.table({"a": [1.0, float("inf")]})
-    message = failure(table, None, places=Places("part.parquet", start=100))
+    message = failure(table, None, locator=RowLocator("part.parquet", start=100))
     assert message.startswith("part.parquet: row 102, column 'a': the value is inf")

@@ -1,4 +1,4 @@
-"""CoNLL columns."""
+"""CoNLL files."""
 
 import gzip
 
@@ -23,7 +23,7 @@ def test_sentences_tokens_and_tags(tmp_path):
         assert sentences.tags == [["B-NP", "B-VP"], ["B-NP"]]
 
 
-def test_only_blanks_and_tabs_part_columns(tmp_path):
+def test_only_blanks_and_tabs_separate_columns(tmp_path):
     sentences = read_conll(write(tmp_path, "10\u00a0000 A\r\n\u3000\tB\n"))
     assert sentences.tokens == [[("10\u00a0000",), ("\u3000",)]]
 

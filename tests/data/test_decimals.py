@@ -1,4 +1,4 @@
-"""Decimal text to doubles: bit for bit what Python reads."""
+"""Decimal text to doubles: the same bits as Python's `float`."""
 
 import struct
 
@@ -42,7 +42,7 @@ def test_any_digits_and_exponent_round_as_python_does(digits, exponent, point, l
 @pytest.mark.parametrize(
     "text",
     [
-        # Halfway between two doubles, and one digit to either side.
+        # The midpoint of two doubles, and one digit to either side.
         "9007199254740993",
         "9007199254740993.0000000000000000001",
         "9007199254740992.9999999999999999999",

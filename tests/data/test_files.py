@@ -1,4 +1,4 @@
-"""Files as blocks of lines: every packing, every way to be cut short."""
+"""Files as blocks of lines: every compression, truncated anywhere."""
 
 import gzip
 import io
@@ -49,14 +49,14 @@ def test_blocks_are_whole_lines_with_their_numbers(tmp_path_factory, pack, lines
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, compress_zstandard], ids=["gzip", "zstandard"])
-def test_packed_twice_in_a_row_is_read_to_the_end(tmp_path, pack):
+def test_concatenated_compressed_files_are_read_to_the_end(tmp_path, pack):
     path = tmp_path / "file"
     path.write_bytes(pack(TEXT) + pack(TEXT))
     assert joined(path) == TEXT + TEXT
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, compress_zstandard], ids=["gzip", "zstandard"])
-def test_a_cut_anywhere_is_noticed(tmp_path, pack):
+def test_truncation_anywhere_is_detected(tmp_path, pack):
     path = tmp_path / "file.packed"
     whole = pack(TEXT)
     for length in range(5, len(whole)):
@@ -66,7 +66,7 @@ def test_a_cut_anywhere_is_noticed(tmp_path, pack):
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, compress_zstandard], ids=["gzip", "zstandard"])
-def test_damage_is_noticed(tmp_path, pack):
+def test_damage_is_detected(tmp_path, pack):
     path = tmp_path / "file.packed"
     whole = bytearray(pack(TEXT))
     whole[len(whole) // 2] ^= 0xFF
@@ -75,7 +75,7 @@ def test_damage_is_noticed(tmp_path, pack):
         joined(path)
 
 
-def test_a_few_bytes_that_stand_for_many_come_in_blocks(tmp_path):
+def test_highly_compressed_files_come_in_blocks(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(compress_zstandard(b"1 1:1\n" * 10_000_000))
     sizes = [len(block) for block, _ in line_blocks(path)]
@@ -95,12 +95,12 @@ def test_a_missing_file_is_named():
         joined("nowhere.svm")
 
 
-def test_a_folder_is_no_file(tmp_path):
+def test_a_folder_is_not_a_file(tmp_path):
     with pytest.raises(DataError, match="it is a directory"):
         joined(tmp_path)
 
 
-def test_the_extra_is_named_where_it_is_missing(tmp_path, monkeypatch):
+def test_a_missing_extra_is_named(tmp_path, monkeypatch):
     path = tmp_path / "file.zst"
     path.write_bytes(compress_zstandard(TEXT))
     monkeypatch.setitem(sys.modules, "zstandard", None)

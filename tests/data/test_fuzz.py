@@ -1,4 +1,4 @@
-"""A short run of the fuzzer, and what the long ones found."""
+"""A short run of the fuzzer, and regression tests of what long runs found."""
 
 import pytest
 

@@ -16,7 +16,7 @@ from tests.data.helpers import data_folder
 
 @pytest.fixture
 def empty(tmp_path, monkeypatch):
-    """No data anywhere: not in $MONRO_DATA, not in the cache."""
+    """No data: neither in $MONRO_DATA nor in the cache."""
     monkeypatch.delenv("MONRO_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path
@@ -28,19 +28,19 @@ def test_every_file_of_the_data_folder_is_as_registered():
         for file in (*data_set.parts.values(), *data_set.extra):
             assert locate(file) == folder / file.path
             assert (folder / file.path).stat().st_size == file.bytes
-            registry.check(file, folder / file.path)
+            registry.verify(file, folder / file.path)
             if file.unpacked_sha256:
                 text = gzip.decompress((folder / file.path).read_bytes())
                 assert hashlib.sha256(text).hexdigest() == file.unpacked_sha256
 
 
-def test_a_name_stands_for_its_training_part():
+def test_the_name_of_a_data_set_means_its_training_part():
     folder = data_folder()
     assert resolve("a9a") == str(folder / "a9a/a9a.svm.gz")
     assert resolve("a9a/test") == str(folder / "a9a/a9a.t.svm.gz")
 
 
-def test_a_file_s_name_stands_for_itself(tmp_path, monkeypatch):
+def test_the_path_of_a_file_means_that_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("a9a").write_text("1 1:1\n")
     assert resolve("a9a") == "a9a"
@@ -69,7 +69,7 @@ def test_a_file_that_cannot_be_downloaded_says_where_to_put_it(empty):
         resolve("rcv1")
 
 
-def test_a_damaged_file_is_noticed(empty, monkeypatch):
+def test_a_damaged_file_is_detected(empty, monkeypatch):
     monkeypatch.setenv("MONRO_DATA", str(empty))
     (empty / "a9a").mkdir()
     (empty / "a9a" / "a9a.svm.gz").write_bytes(b"other")

@@ -1,4 +1,4 @@
-"""Stores: the same rows in another order, on disk, and training from there."""
+"""Stores: the same rows in another order, on disk, and training from them."""
 
 import json
 import subprocess
@@ -14,6 +14,7 @@ from monro.data.convert import convert, write_store
 from monro.data.read import Data, Layout, read
 from monro.data.store import map_store, open_store
 from monro.errors import DataError
+from tests.marks import thorough
 
 
 def make_file(folder, n=3000, d=50, name="data.svm"):
@@ -33,7 +34,7 @@ def sorted_rows(data):
 
 @pytest.mark.parametrize("buckets", [1, 7])
 def test_a_store_holds_the_same_rows_in_another_order(tmp_path, monkeypatch, buckets):
-    monkeypatch.setattr("monro.data.convert.count_for", lambda _: buckets)
+    monkeypatch.setattr("monro.data.convert.bucket_count", lambda _: buckets)
     path = make_file(tmp_path)
     data = read(path)
     kept = convert(path, tmp_path / "store", dtype="float64")
@@ -53,17 +54,18 @@ def test_a_store_holds_the_same_rows_in_another_order(tmp_path, monkeypatch, buc
     assert (reopened.X != kept.X).nnz == 0
 
 
-def test_every_place_is_equally_likely(tmp_path, monkeypatch):
-    """Row 0 of 6 rows: after 600 shuffles by 3 buckets it was about 100 times in each place."""
-    monkeypatch.setattr("monro.data.convert.count_for", lambda _: 3)
+@thorough
+def test_every_position_is_equally_likely(tmp_path, monkeypatch):
+    """In 600 shuffles of 6 rows by 3 buckets, row 0 gets each position about 100 times."""
+    monkeypatch.setattr("monro.data.convert.bucket_count", lambda _: 3)
     path = tmp_path / "data.svm"
     path.write_text("".join(f"{k} 1:1\n" for k in range(6)))
-    places = np.zeros(6)
+    counts = np.zeros(6)
     for seed in range(600):
         kept = convert(path, tmp_path / f"store{seed}", seed=seed)
-        places[int(np.flatnonzero(kept.y == 0)[0])] += 1
+        counts[int(np.flatnonzero(kept.y == 0)[0])] += 1
     # χ² with 5 degrees of freedom: above 20.5 once in a thousand.
-    assert np.sum((places - 100) ** 2 / 100) < 20.5
+    assert np.sum((counts - 100) ** 2 / 100) < 20.5
 
 
 def test_single_precision_is_the_default(tmp_path):
@@ -89,7 +91,7 @@ def test_rows_without_labels_are_left_out(tmp_path):
     assert sorted(map(tuple, kept.X.toarray().tolist())) == [(0, 0, 0, 4), (1, 0, 2, 0)]
 
 
-def test_parts_one_after_the_other_make_a_store(tmp_path):
+def test_a_store_is_written_from_several_parts(tmp_path):
     rng = np.random.default_rng(0)
     parts = [
         (sp.csr_matrix(rng.integers(0, 3, size=(50, 4))), rng.normal(size=50)) for _ in range(3)
@@ -129,8 +131,9 @@ def test_training_from_a_store_reaches_the_same_objective(tmp_path, solver, earl
     np.testing.assert_array_equal(on_disk.predict(kept.X), on_disk.predict(X))
 
 
+@thorough
 def test_training_copies_neither_values_nor_columns(tmp_path):
-    """A process that may have 400 MB of its own trains on a store of 800 MB."""
+    """A process with some 400 MB left to allocate trains on a store of 800 MB."""
     rows, per_row = 1_000_000, 100
     folder = tmp_path / "store"
     folder.mkdir()
@@ -165,7 +168,7 @@ from monro import LinearClassifier
 from monro.data.store import map_store, open_store
 data = open_store({str(folder)!r})
 LinearClassifier(solver="dual", max_epochs=1, random_state=0).fit(data.X[:20], data.y[:20])
-limit = 700 << 20  # of which Python, its libraries and threads' stacks take some 300
+limit = 700 << 20  # Python, its libraries and thread stacks take some 300 of it
 resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 LinearClassifier(solver="dual", max_epochs=1, random_state=0).fit(data.X, data.y)
 """
@@ -237,7 +240,7 @@ def test_a_header_that_makes_no_sense_says_so(tmp_path, change):
     assert "damaged" in failure(open_store, tmp_path / "store")
 
 
-def test_a_folder_is_not_a_store_and_a_newer_one_says_so(tmp_path):
+def test_a_plain_folder_and_a_newer_store_are_errors(tmp_path):
     assert "no store; make one with `monro data convert`" in failure(open_store, tmp_path)
     convert(make_file(tmp_path), tmp_path / "store")
     path = tmp_path / "store" / "header.json"
@@ -245,7 +248,7 @@ def test_a_folder_is_not_a_store_and_a_newer_one_says_so(tmp_path):
     assert "version 9, this monro reads up to 1" in failure(open_store, tmp_path / "store")
 
 
-def test_columns_outside_the_store_are_found_before_a_kernel_follows_them(tmp_path):
+def test_columns_out_of_bounds_are_found_before_a_kernel_uses_them(tmp_path):
     kept = convert(make_file(tmp_path), tmp_path / "store")
     columns = np.fromfile(tmp_path / "store" / "columns.bin", np.int32)
     columns[1234] = 10**9
@@ -266,7 +269,7 @@ def test_a_store_that_does_not_fit_the_model(tmp_path):
     assert "not 51" in failure(read, tmp_path / "store", n_features=51)
 
 
-def test_the_first_feature_can_be_told(tmp_path):
+def test_the_first_feature_can_be_given(tmp_path):
     path = tmp_path / "data.svm"
     path.write_text("1 1:5\n0 2:6\n")
     kept = convert(path, tmp_path / "store", first_feature=0)
@@ -284,7 +287,7 @@ def test_notes_say_what_was_decided(tmp_path):
     )
 
 
-def test_values_beyond_the_precision_are_refused(tmp_path):
+def test_values_beyond_the_range_of_the_dtype_are_errors(tmp_path):
     path = tmp_path / "data.svm"
     path.write_text("1 1:1e39\n")
     with pytest.raises(ValueError, match=r"dtype='float32': the value 1e\+39 is beyond its range"):
@@ -295,7 +298,7 @@ def test_values_beyond_the_precision_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("parts", [["ab", [0, 1]], [[0, 1], "ab"]])
-def test_words_and_numbers_do_not_mix(tmp_path, parts):
+def test_labels_of_strings_and_numbers_do_not_mix(tmp_path, parts):
     X = np.eye(2)
     with pytest.raises(ValueError, match=r"part 1: y: its labels are .*, those before it were"):
         write_store(((X, list(y)) for y in parts), tmp_path / "store")
@@ -303,7 +306,7 @@ def test_words_and_numbers_do_not_mix(tmp_path, parts):
         write_store([(X, np.array(["a", 1], object))], tmp_path / "store")
 
 
-def test_words_of_several_parts_and_widths_that_grow(tmp_path):
+def test_string_labels_and_widths_that_grow_over_several_parts(tmp_path):
     parts = [
         (sp.csr_matrix([[1.0]]), ["pear"]),
         (sp.csr_matrix((0, 7)), []),
@@ -327,9 +330,9 @@ def test_words_of_several_parts_and_widths_that_grow(tmp_path):
     assert isinstance(X.indptr, np.memmap)
 
 
-def test_buckets_that_grow_too_large_are_parted(tmp_path, monkeypatch):
+def test_buckets_that_grow_too_large_are_split(tmp_path, monkeypatch):
     monkeypatch.setattr("monro.data.buckets._BUCKET_BYTES", 100)
-    monkeypatch.setattr("monro.data.buckets._BUCKETS", 3)
+    monkeypatch.setattr("monro.data.buckets._DEFAULT_BUCKETS", 3)
     X = np.arange(1, 1001.0)[:, None]
     kept = write_store([(X[:500], X[:500, 0]), (X[500:], X[500:, 0])], tmp_path / "store")
     np.testing.assert_array_equal(np.sort(kept.y), X[:, 0])

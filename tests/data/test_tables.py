@@ -39,7 +39,7 @@ def test_a_table_with_a_header(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["data.tsv", "data.tsv.gz"])
-def test_tabs_no_header_words_for_labels_and_packing(tmp_path, name):
+def test_tabs_string_labels_and_compression(tmp_path, name):
     text = b"1\t0.5\tyes\n0\t1.5\tno\n"
     assert "'f2'" not in failure(write(tmp_path, b"x\ty\tlabel\n", "empty.tsv"))
     path = write(tmp_path, gzip.compress(text) if name.endswith("gz") else text, name)
@@ -49,7 +49,7 @@ def test_tabs_no_header_words_for_labels_and_packing(tmp_path, name):
     assert data.y.tolist() == ["yes", "no"]
 
 
-def test_numbers_only_are_rows_not_names(tmp_path):
+def test_a_first_line_of_numbers_is_a_row(tmp_path):
     data = read(write(tmp_path, "1,2\n3,4\n"), target="f1")
     np.testing.assert_array_equal(data.X, [[1], [3]])
     assert data.y.tolist() == [2, 4]
@@ -127,7 +127,7 @@ def test_options_that_are_not_for_tables(tmp_path):
     assert "this looks like a table" in failure(write(tmp_path, "a,b,label\n1,2,0\n", "rows.txt"))
 
 
-def test_a_target_that_is_not_there(tmp_path):
+def test_a_target_that_does_not_exist(tmp_path):
     text = failure(write(tmp_path, "a,b\n1,2\n"), target="c")
     assert "there is no column 'c'; choose from a, b" in text
 
@@ -145,7 +145,7 @@ def test_a_missing_value_in_parquet_names_the_row(tmp_path):
     assert "row 2, column 'x': the value is missing" in failure(path)
 
 
-def test_the_extra_is_named_where_it_is_missing(tmp_path, monkeypatch):
+def test_a_missing_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"pip install 'monro\[data\]'"):
         read(write(tmp_path, "a,label\n1,0\n"))

@@ -1,4 +1,4 @@
-"""svmlight and extreme-classification text, against scikit-learn's loader and by definition."""
+"""svmlight and extreme-classification text, against scikit-learn's loader and their definitions."""
 
 import gzip
 import os
@@ -27,7 +27,7 @@ def write(folder, text, name="data.svm"):
 
 
 def failure(folder, text, name="data.svm", **options):
-    """Return the message with which reading fails, without the folder: always one line."""
+    """Return the error message of reading a text, without the folder; it must be one line."""
     with pytest.raises(DataError) as caught:
         read(write(folder, text, name), **options)
     message = str(caught.value)
@@ -51,7 +51,7 @@ def failure(folder, text, name="data.svm", **options):
 @settings(max_examples=100, deadline=None, derandomize=True)
 def test_what_was_written_is_read(tmp_path_factory, rows, base, block):
     folder = tmp_path_factory.mktemp("svmlight")
-    rows = [(float(base == 0), {0: 1.5}), *rows]  # so that the lowest feature tells the base
+    rows = [(float(base == 0), {0: 1.5}), *rows]  # so that the lowest feature reveals the base
     lines = [
         " ".join([repr(y), *(f"{k + base}:{v!r}" for k, v in sorted(x.items()))]) for y, x in rows
     ]
@@ -106,7 +106,7 @@ def test_real_files_read_as_scikit_learn_reads_them(name):
     np.testing.assert_array_equal(data.y, peer_y)
 
 
-def test_comments_blank_lines_query_numbers_and_odd_blanks(tmp_path):
+def test_comments_blank_lines_query_ids_and_white_space(tmp_path):
     text = "# a comment\n\n  \n+1 qid:7 1:2\t3:4   # more: 5:6\r\n"
     text += "-1\t2:.5#x\n1# nothing\n0 qid:8\n   \n"
     data = read(write(tmp_path, text))
@@ -115,7 +115,7 @@ def test_comments_blank_lines_query_numbers_and_odd_blanks(tmp_path):
     assert data.y.tolist() == [1, -1, 1, 0]
 
 
-def test_a_byte_order_mark_is_no_label(tmp_path):
+def test_a_byte_order_mark_is_not_a_label(tmp_path):
     assert read(write(tmp_path, b"\xef\xbb\xbf1 1:2\n")).y.tolist() == [1]
 
 
@@ -146,7 +146,7 @@ def test_the_layout_of_the_training_data_decides(tmp_path):
     )
 
 
-def test_the_width_can_be_told(tmp_path):
+def test_the_number_of_features_can_be_given(tmp_path):
     assert read(write(tmp_path, "1 1:5\n"), n_features=10).X.shape == (1, 10)
     text = failure(tmp_path, "1 1:5\n1 11:1\n", n_features=10)
     assert text.startswith("data.svm, line 2: the feature 11 is none of the 10 numbered from 1")
@@ -172,7 +172,7 @@ def test_the_width_can_be_told(tmp_path):
         ("1 1:nan", "the value of '1:nan' is no number"),
         ("1 1:inf", "the value of '1:inf' is no number"),
         ("1 1:1e", "the value of '1:1e' is no number"),
-        ("1 1:2x", "'1:2x' follows a number without a blank; part features by blanks"),
+        ("1 1:2x", "'1:2x' follows a number without a blank; separate features by blanks"),
         ("1 1:2:3", "'1:2:3' follows a number without a blank"),
         ("1 1:1e999", "'1e999' is beyond the range of numbers; give values below 1e308"),
         ("1e999 1:1", "'1e999' is beyond the range of numbers"),
@@ -188,7 +188,7 @@ def test_a_malformed_line_is_named(tmp_path, line, what):
     assert what in text
 
 
-def test_the_line_is_right_in_a_later_block_of_a_packed_file(tmp_path):
+def test_the_line_number_is_right_in_a_later_block_of_a_compressed_file(tmp_path):
     lines = [b"1 1:2 3:4\n"] * 2_000_000
     lines[1_700_000] = b"1 1:2 oops\n"
     path = tmp_path / "data.svm.gz"
@@ -223,7 +223,7 @@ def test_a_file_without_rows(tmp_path, text):
     )
 
 
-def test_a_long_word_is_quoted_in_part(tmp_path):
+def test_a_long_word_is_abbreviated(tmp_path):
     text = failure(tmp_path, "1 " + "x" * 10_000 + "\n")
     assert len(text) < 200
 

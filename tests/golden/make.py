@@ -1,4 +1,4 @@
-"""Make golden model files of the present version: those that are not there yet.
+"""Make golden model files of the current version, if they do not exist yet.
 
 python -m tests.golden.make
 """
@@ -10,13 +10,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from monro import ChoiceModel, CRFTagger, LinearClassifier, LinearRegressor, SoftmaxClassifier
-from monro.persist import VERSION
+from monro.saving.container import VERSION
 
 FOLDER = Path(__file__).parent
 
 
 def make(name, model, X):
-    """Save a fitted model, unless there is one: what is golden stays as it is."""
+    """Save a fitted model, unless the file exists: golden files are never updated."""
     path = FOLDER / f"v{VERSION}-{name}.monro"
     if path.exists():
         return
@@ -35,7 +35,7 @@ def make(name, model, X):
 
 
 def make_tagger(name, tagger, sentences):
-    """Save a fitted tagger, unless there is one."""
+    """Save a fitted tagger, unless the file exists."""
     path = FOLDER / "taggers" / f"v{VERSION}-{name}.monro"
     if path.exists():
         return
@@ -63,7 +63,7 @@ def make_taggers():
 
 
 def make_choices():
-    """Save fitted choice models, unless there are any."""
+    """Save fitted choice models, unless the files exist."""
     frame = {
         "situation": [1, 1, 1, 2, 2, 3, 3, 3, 4, 4],
         "alternative": [

@@ -14,6 +14,7 @@ from monro.errors import CheckpointError
 from tests import processes
 from tests.callbacks import killed_after
 from tests.linear.helpers import SOLVERS, assert_same_bits, make_data
+from tests.marks import thorough
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -194,7 +195,7 @@ def kill_at_random(folder, solver, rng, most):
     return most
 
 
-@pytest.mark.parametrize("solver", ["asgd", "dual"])
+@pytest.mark.parametrize("solver", [pytest.param("asgd", marks=thorough), "dual"])
 def test_killed_at_random_moments_it_ends_with_the_same_bits(tmp_path, solver):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     whole.mkdir()

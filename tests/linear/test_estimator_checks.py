@@ -1,7 +1,6 @@
-from sklearn.utils.estimator_checks import parametrize_with_checks
-
 from monro import LinearClassifier, LinearRegressor
 from tests.linear.helpers import SOLVERS
+from tests.marks import scikit_learn_checks
 
 WITH_INVERSE_T = ("sgd", "asgd", "casgd", "implicit")
 
@@ -42,6 +41,10 @@ def estimators():
     return made
 
 
-@parametrize_with_checks(estimators(), expected_failed_checks=expected_failures)
+def has_defaults(estimator):
+    return estimator.get_params() == type(estimator)().get_params()
+
+
+@scikit_learn_checks(estimators(), has_defaults, expected_failures)
 def test_scikit_learn_check(estimator, check):
     check(estimator)

@@ -5,9 +5,9 @@ import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
-import monro.linear.train
 from monro import LinearClassifier, LinearRegressor
-from monro.fitting import visiting_order
+from monro.fitting.order import visiting_order
+from monro.linear import trainer
 from tests.linear.helpers import SOLVERS, assert_close, assert_same_bits, make_data, objective
 
 # ----------------------------------------------------------------------------------- sample weights
@@ -167,7 +167,7 @@ def test_shuffling_blocks_is_nearly_as_good_as_shuffling_rows(solver, monkeypatc
     order = visiting_order(y.size, rng)
     assert (np.diff(order) == 1).mean() > 0.5  # blocks are in use
     blocks = objective(LinearClassifier(**settings, random_state=0).fit(X, y), X, y)
-    monkeypatch.setattr(monro.linear.train, "visiting_order", lambda n, rng, *_: rng.permutation(n))
+    monkeypatch.setattr(trainer, "visiting_order", lambda n, rng, *_: rng.permutation(n))
     rows = objective(LinearClassifier(**settings, random_state=0).fit(X, y), X, y)
 
     assert blocks < 1.01 * rows

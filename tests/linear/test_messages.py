@@ -10,6 +10,7 @@ from monro import LinearClassifier, LinearRegressor
 from monro.errors import DivergenceError
 from tests import processes
 from tests.linear.helpers import STREAMING
+from tests.marks import thorough_unless
 from tests.messages import message
 
 WITH_INVERSE_T = ("sgd", "asgd", "casgd", "implicit", "aisgd")
@@ -130,7 +131,7 @@ def test_a_dual_solver_cannot_take_batches(kind):
     X, y = make_data()
     classes = {"classes": [0, 1]} if kind is LinearClassifier else {}
 
-    # scikit-learn's checks want the method not to be there; what to use is told by the cause.
+    # scikit-learn's checks want the method not to be there; the cause says what to use.
     with pytest.raises(AttributeError) as caught:
         kind(solver="dual").partial_fit(X, y, **classes)
     text = str(caught.value.__cause__)
@@ -201,7 +202,7 @@ def test_a_single_class_is_named(label):
     assert "np." not in text  # the label, not how NumPy writes it
 
 
-def test_a_missing_target_is_told():
+def test_a_missing_target_is_reported():
     X, _ = make_data()
     for kind in (LinearClassifier, LinearRegressor):
         assert re.search(r"\by\b", message(ValueError, kind().fit, X, None))
@@ -255,7 +256,7 @@ def test_row_pointers_that_make_no_sense_are_refused(pointer):
     assert processes.status(processes.start(fit_with_a_wrong, pointer)) == 0
 
 
-def test_another_number_of_features_is_told():
+def test_another_number_of_features_is_reported():
     X, y = make_data()
     for model in (LinearClassifier(loss="log").fit(X, y), LinearRegressor().fit(X, y)):
         for other in (X[:, :2], np.hstack([X, X]), sp.csr_matrix(X[:, :2])):
@@ -268,7 +269,7 @@ def test_another_number_of_features_is_told():
                 assert str(X.shape[1]) in text
 
 
-def test_lengths_that_differ_are_told():
+def test_lengths_that_differ_are_reported():
     X, y = make_data()
     text = message(ValueError, LinearClassifier().fit, X, y[:-1])
     assert "60" in text
@@ -292,7 +293,7 @@ def test_weights_of_0_leave_nothing_to_learn_from():
         assert "weight" in text
 
 
-def test_no_rows_and_no_features_are_told():
+def test_no_rows_and_no_features_are_reported():
     for shape, word in (((0, 4), "sample"), ((10, 0), "feature")):
         X = np.zeros(shape)
         assert word in message(ValueError, LinearRegressor().fit, X, np.zeros(shape[0]))
@@ -309,7 +310,7 @@ def test_no_rows_and_no_features_are_told():
         (LinearRegressor(early_stopping=True, validation_fraction=0.99), 3),
     ],
 )
-def test_rows_that_cannot_be_split_are_told(model, rows):
+def test_rows_that_cannot_be_split_are_reported(model, rows):
     X, _ = make_data()
     y = np.arange(rows) % 2
     text = message(ValueError, model.fit, X[:rows], y)
@@ -322,7 +323,7 @@ def test_rows_that_cannot_be_split_are_told(model, rows):
 
 
 @pytest.mark.parametrize("solver", ["sgd", "asgd", "casgd", "sgdqn"])
-def test_divergence_is_told_with_what_to_change(solver):
+def test_divergence_is_reported_with_what_to_change(solver):
     X, y = make_data()
     model = LinearRegressor(solver=solver, learning_rate=1e3)
     text = message(DivergenceError, model.fit, X, y)
@@ -334,7 +335,7 @@ def test_divergence_is_told_with_what_to_change(solver):
     assert not hasattr(model, "coef_")
 
 
-def test_divergence_is_told_before_the_numbers_overflow():
+def test_divergence_is_reported_before_the_numbers_overflow():
     X, y = make_data(n=20)
     model = LinearRegressor(solver="sgd", learning_rate=1e3, max_epochs=1)
     try:
@@ -366,7 +367,10 @@ def test_divergence_of_a_batch_leaves_the_model_as_it_was():
 
 
 @pytest.mark.parametrize("solver", ["implicit", "aisgd"])
-@pytest.mark.parametrize("loss", ["squared", "absolute", "huber", "poisson"])
+@pytest.mark.parametrize(
+    "loss",
+    thorough_unless(lambda loss: loss == "squared", ["squared", "absolute", "huber", "poisson"]),
+)
 def test_implicit_steps_do_not_diverge_at_any_rate(solver, loss):
     X, y = make_data()
     model = LinearRegressor(loss=loss, solver=solver, learning_rate=1e6, random_state=0).fit(X, y)

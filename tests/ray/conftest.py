@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 import pytest
 
-# Without the extra `ray` there is nothing to try.
+# Without the extra `ray` there is nothing to test.
 collect_ignore_glob = [] if find_spec("ray") else ["test_*.py"]
 
 

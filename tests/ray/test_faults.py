@@ -1,4 +1,4 @@
-"""Workers killed, a node stopped, the driver killed: the result is that of a fit without."""
+"""Workers killed, a node stopped, the driver killed: the model is that of a fit without losses."""
 
 import subprocess
 import sys
@@ -10,8 +10,9 @@ from benchmarks.nodes import Killer
 
 from monro import load
 from monro.errors import ClusterError
-from monro.ray import RayLinearClassifier, RaySoftmaxClassifier
-from monro.ray.shards import dataset_of
+from monro.ray.datasets import dataset_of
+from monro.ray.linear import RayLinearClassifier
+from monro.ray.softmax import RaySoftmaxClassifier
 from tests.callbacks import Callback
 from tests.ray.data import many_classes
 
@@ -93,12 +94,12 @@ def test_a_node_that_stops_changes_no_bit(cluster, data, undisturbed):
         cluster.wait_for(2)
 
 
-def test_a_cluster_too_small_is_told_at_once(cluster, data):
+def test_too_small_a_cluster_is_refused_at_once(cluster, data):
     with pytest.raises(ClusterError, match=r"3 workers need 3 CPUs, the cluster has 2: add nodes"):
         fitted(softmax(workers=3), data)
 
 
-def test_losses_without_end_end(cluster, data):
+def test_too_many_losses_end_the_fit(cluster, data):
     model = softmax(max_failures=1, max_epochs=2000)
     killer = Killer(0, kills=1000, longest=0.1, pause=0.0)
     with killer, pytest.raises(ClusterError, match="2 times in a row"):
@@ -108,8 +109,6 @@ def test_losses_without_end_end(cluster, data):
 DRIVER = """
 import sys
 import ray
-from monro.ray.shards import dataset_of
-from tests.callbacks import Callback
 from tests.ray.data import many_classes
 from tests.ray.test_faults import fitted, softmax
 ray.init(address=sys.argv[1], logging_level="ERROR", log_to_driver=False)
@@ -117,7 +116,7 @@ fitted(softmax(), many_classes(n=6000, K=200), checkpoint=sys.argv[2]).save(sys.
 """
 
 
-def test_a_killed_driver_goes_on_from_its_checkpoint(cluster, undisturbed, tmp_path):
+def test_a_killed_driver_resumes_from_its_checkpoint(cluster, undisturbed, tmp_path):
     folder, model = tmp_path / "checkpoint", tmp_path / "model.monro"
     command = [sys.executable, "-c", DRIVER, cluster.address, str(folder), str(model)]
     first = subprocess.Popen(command)

@@ -13,15 +13,16 @@ from typer.testing import CliRunner
 
 from monro import LinearClassifier, load
 from monro.cli import app
-from monro.ray import RayLinearClassifier, train_loop
-from monro.ray.shards import dataset_of
+from monro.ray.datasets import dataset_of
+from monro.ray.linear import RayLinearClassifier
+from monro.ray.ray_train import train_loop
 from tests.ray.data import many_classes
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("cluster")]
 
 
 def objective(model, X, y, alpha):
-    """Return the mean over the models, of two classes one, of more one for each."""
+    """Return the mean over the models: one for two classes, else one for each class."""
     S = np.atleast_2d(model.decision_function(X).T)
     targets = [y == k for k in model.classes_] if len(S) > 1 else [y == model.classes_[1]]
     losses = [
@@ -45,7 +46,7 @@ def test_the_objective_is_that_of_one_machine(solver, classes):
     assert local.coef_.shape == alone.coef_.shape
 
 
-def test_a_checkpoint_is_gone_on_from_with_the_same_bits(tmp_path):
+def test_a_checkpoint_resumes_with_the_same_bits(tmp_path):
     X, y = many_classes(n=2000)
     dataset = dataset_of(X, y % 2, 4)
     settings = {"loss": "log", "random_state": 0, "solver": "dual", "workers": 2}
@@ -71,8 +72,8 @@ def test_the_command_line_fits_parquet_on_the_cluster(cluster, tmp_path):
         paths = [str(tmp_path / "t.parquet"), str(tmp_path / "m.monro")]
         done = CliRunner().invoke(app, ["fit", *paths, *options, "--set", "workers=2"])
         assert done.exit_code == 0, done.output
-        told = json.loads(done.stdout.splitlines()[-1])
-        assert told["classes"] == [0, 1]
+        result = json.loads(done.stdout.splitlines()[-1])
+        assert result["classes"] == [0, 1]
         model = load(tmp_path / "m.monro")
         assert model.feature_names_in_.tolist() == ["a", "b", "c"]
         assert (model.decision_function(X) > 0).mean() == pytest.approx(y.mean(), abs=0.05)

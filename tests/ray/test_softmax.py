@@ -10,10 +10,10 @@ import scipy.sparse as sp
 
 from monro import SoftmaxClassifier, load
 from monro.errors import CheckpointError
-from monro.ray import RaySoftmaxClassifier
-from monro.ray.shards import dataset_of
-from monro.ray.softmax import forget
-from monro.softmax.evaluate import losses
+from monro.ray.datasets import dataset_of
+from monro.ray.folder_checkpoint import remove_checkpoint
+from monro.ray.softmax import RaySoftmaxClassifier
+from monro.softmax.metrics import losses
 from monro.studies.data import LOADERS, next_word
 from monro.studies.nextword import log_loss as next_word_loss
 from tests.ray.data import many_classes
@@ -76,7 +76,7 @@ def test_words_are_labels_and_weights_of_classes_count(dense):
     assert objective == pytest.approx(expected, rel=0.02)
 
 
-def test_an_unknown_column_a_single_class_and_a_bad_number_are_told(dense):
+def test_an_unknown_column_a_single_class_and_a_bad_number_are_refused(dense):
     X, y = dense
     dataset = columns_of_numbers(X, y)
     model = RaySoftmaxClassifier(workers=1, max_epochs=1)
@@ -128,7 +128,7 @@ def test_real_data_ends_within_two_percent_of_one_machine(name, epochs):
     local = model.fit(dataset_of(X, y, 8), "label", n_features=X.shape[1]).to_local()
     codes = np.searchsorted(alone.classes_, y)
     loss = next_word_loss if name == "wikitext2" else lambda W, X, y: losses(W, X, y).mean()
-    assert loss(local._weights, X, codes) <= 1.02 * loss(alone._weights, X, codes)
+    assert loss(local._fitted.weights, X, codes) <= 1.02 * loss(alone._fitted.weights, X, codes)
 
 
 def test_of_a_folder_only_the_checkpoint_is_removed(tmp_path):
@@ -140,7 +140,7 @@ def test_of_a_folder_only_the_checkpoint_is_removed(tmp_path):
         model.fit(dataset, "label", n_features=X.shape[1], checkpoint=folder)
         assert len(list(folder.iterdir())) == 2
     (tmp_path / "shared" / "thesis.txt").write_text("years of work")
-    forget(tmp_path / "own")
-    forget(tmp_path / "shared")
+    remove_checkpoint(tmp_path / "own")
+    remove_checkpoint(tmp_path / "shared")
     assert not (tmp_path / "own").exists()
     assert [path.name for path in (tmp_path / "shared").iterdir()] == ["thesis.txt"]

@@ -1,4 +1,4 @@
-"""A page with everything a page may have."""
+"""A page with every kind of content."""
 
 import math
 

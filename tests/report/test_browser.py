@@ -1,4 +1,4 @@
-"""The page as a browser shows it: drawn, themed, keyboard and phone."""
+"""The page in a browser: plots, themes, keyboard and phone."""
 
 import re
 import shutil
@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from monro.report.page import write
+from tests.marks import thorough
 from tests.report.example import HOSTILE, PAGE, PLOTS
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -47,7 +48,7 @@ def address(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def visit(browser, address):
-    """Open the page anew, and note what goes wrong and what is asked for beside it."""
+    """Open the page in a new context; record errors and requests for other files."""
 
     def open_page(width=1280, height=900, **options):
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
@@ -64,7 +65,7 @@ def visit(browser, address):
 
 @pytest.fixture(scope="module")
 def drawn(visit):
-    """Open the page for all tests: Plotly takes seconds to load."""
+    """Open the page once for all tests: Plotly takes seconds to load."""
     page = visit()
     page.evaluate(DRAW_ALL)
     return page
@@ -72,7 +73,7 @@ def drawn(visit):
 
 @pytest.fixture
 def page(drawn):
-    """Look at the page from its beginning, over its first axes, on a wide light screen."""
+    """Return the page scrolled to the top, with its first axes, wide and in the light theme."""
     drawn.eval_on_selector_all(".axis input[value='0']", "all => all.forEach((i) => i.click())")
     drawn.set_viewport_size({"width": 1280, "height": 900})
     drawn.emulate_media(color_scheme="light")
@@ -108,7 +109,7 @@ def background(page):
 
 
 def until(page, expression):
-    """Wait until something is true; the page allows no `wait_for_function`."""
+    """Wait until an expression is true; the page does not allow `wait_for_function`."""
     for _ in range(200):
         if page.evaluate(expression):
             return
@@ -120,7 +121,7 @@ def x_title(page, figure):
     return page.text_content(f"#{figure} .xtitle")
 
 
-def test_contrast_is_by_the_book():
+def test_contrast_is_as_defined_by_wcag():
     assert contrast("rgb(0, 0, 0)", "rgb(255, 255, 255)") == pytest.approx(21)
     assert contrast("rgb(119, 119, 119)", "rgb(255, 255, 255)") == pytest.approx(4.48, abs=0.01)
 
@@ -144,6 +145,7 @@ def test_hostile_texts_are_shown_as_they_are(page):
     assert hover.replace("\xa0", " ").count(words) == 2  # the curve's name and the title of y
 
 
+@thorough
 def test_a_phone_shows_it_all(visit):
     page = visit(390, 844, has_touch=True, is_mobile=True)
     page.evaluate(DRAW_ALL)
@@ -170,7 +172,7 @@ def test_contents_fold_on_a_phone_only(page):
     playwright.expect(link).to_be_visible()
 
 
-def test_contents_tell_where_one_is(page):
+def test_contents_mark_the_section_in_view(page):
     for name in ("first-same-title", "summary"):
         page.evaluate(f"document.getElementById('{name}').scrollIntoView({{behavior: 'instant'}})")
         current = page.locator("nav a[aria-current]")
@@ -178,10 +180,11 @@ def test_contents_tell_where_one_is(page):
         playwright.expect(current).to_have_attribute("href", f"#{name}")
 
 
+@thorough
 def test_themes(page):
     light, light_plots = background(page), page.evaluate(THEME_OF_PLOTS)
     assert min(channels(light)) > 200
-    page.emulate_media(color_scheme="dark")  # what the system does at dusk
+    page.emulate_media(color_scheme="dark")  # the system switches to dark
     until(page, "document.querySelector('#theme').ariaPressed === 'true'")
     dark, dark_plots = background(page), page.evaluate(THEME_OF_PLOTS)
     assert max(channels(dark)) < 60
@@ -202,7 +205,7 @@ def test_themes(page):
     page.evaluate(DRAW_ALL)  # for other tests
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", [pytest.param("light", marks=thorough), "dark"])
 def test_contrast(page, scheme):
     page.emulate_media(color_scheme=scheme)
     card = style(page, ".card", "backgroundColor")
@@ -219,6 +222,7 @@ def test_contrast(page, scheme):
     assert contrast(style(page, chosen, "color"), style(page, chosen, "backgroundColor")) >= 4.5
 
 
+@thorough
 def test_keyboard(page):
     def focus():
         return page.evaluate("document.activeElement.textContent")
@@ -267,9 +271,10 @@ def test_a_curve_without_the_chosen_axis_is_not_drawn(page):
     playwright.expect(figure.get_by_role("button", name="one point")).to_be_disabled()
 
 
-def test_paper_has_all_plots_and_is_light(visit):
+@thorough
+def test_printing_draws_all_plots_in_the_light_theme(visit):
     page = visit(color_scheme="dark")
-    assert page.locator("figure[data-drawn]").count() < len(PLOTS)  # but those looked at
+    assert page.locator("figure[data-drawn]").count() < len(PLOTS)  # only those scrolled into view
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     playwright.expect(page.locator("figure[data-drawn]")).to_have_count(len(PLOTS))
     assert all(min(channels(p["paper"])) == 255 for p in page.evaluate(THEME_OF_PLOTS))

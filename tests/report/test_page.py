@@ -1,4 +1,4 @@
-"""The page's HTML: well-formed, escaped, and nothing from elsewhere."""
+"""The HTML of the page: well-formed, escaped, and self-contained."""
 
 import json
 import math
@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from monro.report.content import Curve, Plot, Table
 from monro.report.page import render, write
-from monro.report.plots import Looks, plot_data, plot_html
+from monro.report.plots import StyleChooser, plot_data, plot_html
 from monro.report.tables import markdown, table_html
-from monro.report.text import Names, inline, paragraphs
+from monro.report.text import UniqueSlugs, inline, paragraphs
 from tests.report.example import GAPS, GROUPS, HOSTILE, LOSS, PAGE, PLOTS, RESULTS
 
 VOID = {"meta", "link", "input"}
@@ -25,7 +25,7 @@ NUMBERS = st.one_of(st.none(), st.floats())
 
 
 class Tree(HTMLParser):
-    """Reads HTML and holds each element to be closed in its turn."""
+    """Parses HTML and asserts that elements are closed in order."""
 
     def __init__(self, text):
         super().__init__()
@@ -84,7 +84,7 @@ def test_structure(tree):
     assert all(b - a <= 1 for a, b in pairwise(levels))
 
 
-def test_tables_and_plots_are_all_there(tree):
+def test_all_tables_and_plots_are_present(tree):
     assert len(tree.all("figure")) == len(tree.all("figcaption")) == len(PLOTS)
     assert len(tree.all("caption")) == 3
     regions = [a for a in tree.all("div") if a.get("role") == "region"]
@@ -107,7 +107,7 @@ def test_nothing_is_loaded(tree, html):
     assert "default-src 'none'" in html
 
 
-def test_hostile_texts_stay_texts(tree):
+def test_hostile_texts_are_escaped(tree):
     assert tree.all("b") == []
     assert HOSTILE in tree.text
     assert [json.loads(s) for s in tree.scripts if '"y_title":"\\u003c/script' in s]
@@ -124,7 +124,7 @@ def test_write(tmp_path, html):
 
 @PROPERTY
 @given(TEXTS)
-def test_texts_are_shown_as_they_are(text):
+def test_texts_are_shown_unchanged(text):
     assert Tree(inline(text)).text.replace("`", "") == text.replace("`", "")
     assert "".join(Tree(paragraphs(text)).text.replace("`", "").split()) == "".join(
         text.replace("`", "").split()
@@ -138,7 +138,7 @@ def test_paragraphs_and_code():
 
 
 def test_no_name_is_given_twice():
-    names = Names()
+    names = UniqueSlugs()
     assert [names.give(t) for t in ("A b", "a-b", "a b 2", "!", "?")] == [
         *("a-b", "a-b-2", "a-b-2-2"),
         *("part", "part-2"),
@@ -156,7 +156,7 @@ def test_numbers_and_texts_survive(curves, axis):
         axis,
         [Curve(name, {axis: [x for x, _ in p]}, [y for _, y in p]) for name, p in curves],
     )
-    tree = Tree(plot_html(plot, Looks([plot]).of(plot), "plot"))
+    tree = Tree(plot_html(plot, StyleChooser([plot]).of(plot), "plot"))
     data = json.loads(tree.scripts[0])
     assert data["y_title"] == axis
     for (name, points), curve in zip(curves, data["curves"], strict=True):
@@ -167,43 +167,43 @@ def test_numbers_and_texts_survive(curves, axis):
 
 
 def test_a_group_has_one_colour_and_curves_differ():
-    looks = Looks([LOSS, GROUPS])
-    first, groups, again = looks.of(LOSS), looks.of(GROUPS), looks.of(LOSS)
+    styles = StyleChooser([LOSS, GROUPS])
+    first, groups, again = styles.of(LOSS), styles.of(GROUPS), styles.of(LOSS)
     assert first == again
     assert len(set(first)) == 10
-    assert len({look.dash for look in first}) == len({look.symbol for look in first}) == 8
+    assert len({style.dash for style in first}) == len({style.symbol for style in first}) == 8
     a1, a2, b1, b2 = groups
     assert a1.colour == a2.colour != b1.colour == b2.colour
-    assert len({look.dash for look in groups}) == 4
+    assert len({style.dash for style in groups}) == 4
 
 
-def test_groups_in_one_plot_have_different_colours_while_there_are_some():
+def test_groups_in_one_plot_have_different_colours_if_there_are_enough():
     def plot(*groups):
         return Plot("", "", [Curve(str(group), {"x": [1]}, [1]) for group in groups])
 
     plots = [plot(*range(5)), plot(*range(5, 10)), plot(0, 5, 9), plot(2, 7, 4, 8)]
-    looks = Looks(plots)
+    styles = StyleChooser(plots)
     for one in plots:
-        assert len({look.colour for look in looks.of(one)}) == len(one.curves)
+        assert len({style.colour for style in styles.of(one)}) == len(one.curves)
 
 
 @pytest.mark.parametrize("count", [9, 20, 60])
 def test_curves_of_one_group_differ_as_long_as_they_can(count):
     plot = Plot("", "", [Curve(str(i), {"x": [1]}, [1], "same") for i in range(count)])
-    looks = Looks([plot]).of(plot)
-    assert {look.colour for look in looks} == {0}
-    assert Counter(look.dash for look in looks).most_common(1)[0][1] == math.ceil(count / 8)
+    styles = StyleChooser([plot]).of(plot)
+    assert {style.colour for style in styles} == {0}
+    assert Counter(style.dash for style in styles).most_common(1)[0][1] == math.ceil(count / 8)
 
 
 def test_lines_and_markers():
     def mode(*y):
         plot = Plot("", "", [Curve("", {"x": range(len(y))}, y)])
-        return plot_data(plot, Looks([plot]).of(plot))["curves"][0]["mode"]
+        return plot_data(plot, StyleChooser([plot]).of(plot))["curves"][0]["mode"]
 
     assert mode(1.0) == mode(None, 1.0, math.nan) == mode() == "markers"
     assert mode(*range(30)) == "lines+markers"
     assert mode(*range(31)) == mode(*range(31), None) == "lines"
-    assert mode(*range(31), None, 1.0) == "lines+markers"  # a point on its own
+    assert mode(*range(31), None, 1.0) == "lines+markers"  # an isolated point
 
 
 @pytest.mark.parametrize(
@@ -217,19 +217,19 @@ def test_lines_and_markers():
         ([], False, True, False),
     ],
 )
-def test_log_scale_is_offered_where_it_shows_something(y, log_y, hidden, checked):
+def test_log_scale_is_offered_if_it_shows_something(y, log_y, hidden, checked):
     plot = Plot("", "", [Curve("", {"x": range(len(y))}, y)], log_y=log_y)
-    tree = Tree(plot_html(plot, Looks([plot]).of(plot), "plot"))
+    tree = Tree(plot_html(plot, StyleChooser([plot]).of(plot), "plot"))
     (label,) = [a for a in tree.all("label") if a.get("class") == "scale"]
     (box,) = tree.all("input")
     assert ("hidden" in label, "checked" in box) == (hidden, checked)
 
 
 def test_values_are_some_points_evenly_spaced():
-    text = plot_html(GROUPS, Looks([GROUPS]).of(GROUPS), "plot")
+    text = plot_html(GROUPS, StyleChooser([GROUPS]).of(GROUPS), "plot")
     assert text.count('scope="rowgroup" rowspan="12"') == 4
     assert "<td>200</td><td>60</td>" in text  # the last point is among them
-    text = plot_html(GAPS, Looks([GAPS]).of(GAPS), "plot")
+    text = plot_html(GAPS, StyleChooser([GAPS]).of(GAPS), "plot")
     assert "<td>2</td><td>–</td><td>1.5</td>" in text  # no seconds
     assert "<td>2</td><td>2</td><td>–</td>" in text  # no value
 
@@ -237,7 +237,7 @@ def test_values_are_some_points_evenly_spaced():
 def test_a_curve_has_as_many_x_as_y():
     plot = Plot("", "", [Curve("odd", {"epochs": [1, 2]}, [1.0])])
     with pytest.raises(ValueError, match="'odd': 2 values of 'epochs', but 1 of y"):
-        plot_html(plot, Looks([plot]).of(plot), "plot")
+        plot_html(plot, StyleChooser([plot]).of(plot), "plot")
 
 
 # ------------------------------------------------------------------------------------------ tables
@@ -252,13 +252,13 @@ def test_markdown():
 
 @PROPERTY
 @given(st.lists(st.lists(TEXTS, min_size=3, max_size=3), max_size=3))
-def test_markdown_has_a_line_a_row(rows):
+def test_markdown_has_one_line_per_row(rows):
     lines = markdown(Table("", ["a", "b", "c"], rows)).splitlines()
     assert len(lines) == 2 + len(rows)
     assert all(len(re.findall(r"(?<!\\)\|", line)) == 4 for line in lines)
 
 
-def test_words_stand_at_the_left_and_numbers_at_the_right():
+def test_words_are_left_aligned_and_numbers_right_aligned():
     text = table_html(Table("", ["a", "b", "c"], [["x", "−1.5", "word"], ["y", "—", "≈"]]))
     assert "<td>−1.5</td>" in text
     assert "<td>—</td>" in text

@@ -5,11 +5,20 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from monro.softmax.layout import LANES, class_major, n_blocks, view_of
-from monro.softmax.state import new_state
-from monro.softmax.sweep import Blocks, Examples, Settings, Slots, Unbounded, new_scratch, sweep
-
-# Without the compiler the functions of float32 are those of float64, and overflow elsewhere.
+from monro.blocks import LANES, n_blocks
+from monro.penalties import RidgePerClass
+from monro.softmax.kernel.layout import class_major, view_of
+from monro.softmax.kernel.state import new_state
+from monro.softmax.kernel.sweep import (
+    DrawnBlocks,
+    DrawnClasses,
+    KernelRows,
+    Settings,
+    Unbounded,
+    new_scratch,
+    sweep,
+)
+from monro.softmax.model import Weights
 
 
 class Model(NamedTuple):
@@ -40,30 +49,31 @@ def fill(state, model, scale=1.0):
 
 def read(state, K):
     W = class_major(state.W).astype(np.float64) * state.scale[:, None]
-    assert np.abs(W[K:]).max(initial=0.0) < 1e-6 * (1 + np.abs(W[:K]).max())  # where no class is
+    without_class = np.abs(W[K:]).max(initial=0.0)
+    assert without_class < 1e-6 * (1 + np.abs(W[:K]).max())
     return Model(W[:K], state.bias[:K].astype(np.float64), state.u.astype(np.float64))
 
 
 def draws(kind, chosen, weight, dtype="float64"):
-    """Return Slots or Blocks: in each row what was drawn for one example, and the weights c."""
+    """Return draws of this kind: a row for each example, and the weights c."""
     chosen = np.array(chosen, np.int32, ndmin=2)
     log_weight = np.log(np.broadcast_to(np.asarray(weight, np.float64), chosen.shape))
     return kind(chosen, np.ascontiguousarray(log_weight, dtype))
 
 
 def width(drawn):
-    return drawn.chosen.shape[1] * (LANES if isinstance(drawn, Blocks) else 1)
+    return drawn.chosen.shape[1] * (LANES if isinstance(drawn, DrawnBlocks) else 1)
 
 
 def take(
     rule, model, X, y, drawn, *, eta, ridge=0.0, damping=0.0, weight=None, order=None, n=1,
-    shared=1, sparse=None, bounds=None, dtype="float64", scale=1.0,
+    examples_per_draw=1, sparse=None, bounds=None, dtype="float64", scale=1.0,
 ):  # fmt: skip
-    """Sweep over the rows of X, n a step; return the model then, and the sum of losses.
+    """Sweep over the rows of X, n a step; return the model after it and the sum of the losses.
 
-    Unless told, single classes are drawn for dense rows, blocks for sparse ones.
+    By default rows are dense where single classes are drawn, sparse where blocks are.
     """
-    sparse = isinstance(drawn, Blocks) if sparse is None else sparse
+    sparse = isinstance(drawn, DrawnBlocks) if sparse is None else sparse
     K, n_rows, number = model.b.size, len(y), np.dtype(dtype).type
     weight = np.ones(n_rows) if weight is None else weight
     rows = sp.csr_matrix(np.asarray(X, dtype)) if sparse else np.asarray(X, dtype)
@@ -73,7 +83,7 @@ def take(
     shrinkage[:K] = ridge
     loss = sweep(
         rule,
-        Examples(
+        KernelRows(
             view_of(rows, state.W),
             np.asarray(y, np.int32),
             np.asarray(weight, dtype),
@@ -81,8 +91,8 @@ def take(
         ),
         np.arange(n_rows) if order is None else order,
         drawn,
-        shared,
-        Settings(number(eta), number(damping), shrinkage, bounds or Unbounded()),
+        examples_per_draw,
+        Settings(number(eta), number(damping), RidgePerClass(shrinkage), bounds or Unbounded()),
         state,
         new_scratch(n, width(drawn), dtype),
     )
@@ -93,7 +103,9 @@ def drawn_classes(drawn, j, y, K):
     """Return the classes in row j of the draws, y left out, and the weight c of each."""
     classes, weights = [], []
     for one, log_weight in zip(drawn.chosen[j], drawn.log_weight[j], strict=True):
-        members = [one] if isinstance(drawn, Slots) else range(LANES * one, LANES * (one + 1))
+        members = (
+            [one] if isinstance(drawn, DrawnClasses) else range(LANES * one, LANES * (one + 1))
+        )
         members = [k for k in members if one >= 0 and k != y and k < K]
         classes += members
         weights += [np.exp(float(log_weight))] * len(members)
@@ -145,24 +157,24 @@ def proximal_step(model, X, y, C, eta, *, formulation="difference", ridge=0.0, d
         return row
 
     for i in range(n):
-        own, u = score(i, y[i]), np.zeros(size)
+        s_y, u = score(i, y[i]), np.zeros(size)
         u[n_W + K + i] = 1.0
         separable = formulation == "separable"
-        linear += eta[i] * (u - separable * own)
-        A.append((own if separable else 0.0) - u)
+        linear += eta[i] * (u - separable * s_y)
+        A.append((s_y if separable else 0.0) - u)
         log_c.append(np.log(eta[i]))
         for k in np.flatnonzero(C[i]):
-            A.append(score(i, k) - (0.0 if separable else own) - u)
+            A.append(score(i, k) - (0.0 if separable else s_y) - u)
             log_c.append(np.log(eta[i] * C[i, k]))
     start = np.concatenate([model.W.ravel(), model.b, model.u])
     stiffness = np.concatenate([np.ones(n_W), np.full(K, 1 / (damping or 1.0)), np.full(n, 1 / r)])
     touched = (C > 0).any(axis=0) | np.isin(np.arange(K), y)
-    pulls = np.zeros(size)
-    pulls[:n_W] = np.repeat(np.broadcast_to(ridge, K) * touched, d)
+    ridges = np.zeros(size)
+    ridges[:n_W] = np.repeat(np.broadcast_to(ridge, K) * touched, d)
     free = np.concatenate([np.ones(n_W, bool), np.full(K, damping > 0), np.ones(n, bool)])
     A, log_c = np.array(A), np.array(log_c)
     theta = start.copy()
-    for i in range(n):  # begin where no exponential is large
+    for i in range(n):  # start where no exponential is large
         mine = A[:, n_W + K + i] == -1.0
         theta[n_W + K + i] += max(0.0, (A[mine] @ start + log_c[mine]).max())
     theta[free] = minimise_exponentials(
@@ -171,7 +183,7 @@ def proximal_step(model, X, y, C, eta, *, formulation="difference", ridge=0.0, d
         linear[free],
         start[free],
         stiffness[free],
-        pulls[free],
+        ridges[free],
         theta[free],
     )
     return Model(theta[:n_W].reshape(K, d), theta[n_W : n_W + K], theta[n_W + K :])
@@ -181,3 +193,28 @@ def assert_models_agree(actual, expected, tolerance):
     for name, a, e in zip(Model._fields, actual, expected, strict=True):
         bound = tolerance * (np.abs(e).max() + (name != "W"))
         np.testing.assert_allclose(a, e, rtol=0, atol=bound, err_msg=name)
+
+
+LAYOUTS = ["block", "class", "sparse"]
+
+
+def weights_in_layout(rng, K, d, layout, dtype="float64"):
+    """Return weights in a layout, slots permuted and scaled; and the same as plain arrays."""
+    W, b = rng.standard_normal((K, d)), rng.standard_normal(K)
+    W[rng.random((K, d)) < 0.3] = 0.0
+    W, b = W.astype(dtype).astype(float), b.astype(dtype).astype(float)
+    if layout == "sparse":
+        sparse = sp.csr_matrix(W.astype(dtype))
+        return Weights(sparse, b.astype(dtype), np.ones(K, dtype), np.arange(K)), W, b
+    size = LANES * n_blocks(K)
+    slots = rng.permutation(K)
+    scale = 2.0 ** rng.integers(-3, 4, size)
+    rows, bias = (
+        rng.standard_normal((size, d)),
+        np.full(size, -1e30),
+    )  # any weights where no class is
+    rows[slots], bias[slots] = W / scale[slots, None], b
+    if layout == "block":
+        rows = rows.reshape(-1, LANES, d).transpose(0, 2, 1)
+    rows = np.ascontiguousarray(rows, dtype)
+    return Weights(rows, bias.astype(dtype), scale.astype(dtype), slots), W, b

@@ -10,7 +10,11 @@ from hypothesis import strategies as st
 
 from monro import SoftmaxClassifier
 from monro.errors import DivergenceError
-from monro.softmax.stream import Stream, recall, remember
+from monro.softmax.training.continuation import (
+    PartialState,
+    keep_local_variables,
+    restore_local_variables,
+)
 from tests.softmax.data import FRUIT, SOLVERS, STREAMING, assert_same_bits, best, make_data
 
 # ------------------------------------------------------------------------------------- partial_fit
@@ -47,7 +51,7 @@ def test_the_rate_falls_with_the_rows_seen_not_with_the_calls():
 
 
 @pytest.mark.parametrize("solver", ["implicit", "nce"])
-def test_after_a_fit_the_rate_goes_on_falling(solver):
+def test_after_a_fit_the_rate_continues_to_fall(solver):
     X, y = make_data()
     model = SoftmaxClassifier(solver=solver, learning_rate=0.3, max_epochs=20, random_state=0)
     before = model.fit(X, y).log_loss(X, y)
@@ -62,7 +66,7 @@ def test_after_a_fit_the_rate_goes_on_falling(solver):
 
 
 def test_every_batch_draws_its_own_classes():
-    """A seed must not make each batch meet the same few classes: the others would never fall."""
+    """With a fixed seed batches must not all draw the same few classes."""
     X, y = make_data(n=400, n_classes=60)
     model = SoftmaxClassifier(random_state=0, learning_rate=1.0, sampling="uniform")
     model.partial_fit(X[:1], y[:1], classes=range(60))
@@ -73,7 +77,7 @@ def test_every_batch_draws_its_own_classes():
     assert (model.coef_ != before).any(axis=1).sum() > 50
 
 
-def test_new_classes_come_at_any_time_and_in_any_order():
+def test_new_classes_may_occur_at_any_time_and_in_any_order():
     X, y = make_data(n=600, n_classes=6)
     order = [3, 1, 4, 0, 5, 2]  # fig and lime first, apple and plum later
     known = []
@@ -99,7 +103,7 @@ def by_label(model):
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
 @pytest.mark.parametrize("more", [1, 2, 3, 26])
-def test_old_classes_keep_their_weights_when_new_ones_come(form, more):
+def test_old_classes_keep_their_weights_when_new_ones_occur(form, more):
     X, y = make_data(n=200, n_classes=14)
     labels = np.array([f"{k:02}" for k in range(50)])
     model = SoftmaxClassifier(random_state=0, learning_rate=1.0, max_epochs=2)
@@ -150,7 +154,7 @@ def test_a_weight_of_0_is_a_row_left_out_of_a_batch():
         dropped.partial_fit(X[kept], y[kept], range(4), sample_id=ids[kept])
 
     assert_same_bits(zero, dropped)
-    np.testing.assert_array_equal(zero._stream.ids, np.sort(ids[kept]))
+    np.testing.assert_array_equal(zero._fitted.partial.ids, np.sort(ids[kept]))
 
 
 def test_the_rows_of_each_class_are_counted_from_the_fit_on():
@@ -160,10 +164,10 @@ def test_the_rows_of_each_class_are_counted_from_the_fit_on():
     model.partial_fit(X, FRUIT[y]).partial_fit(X[:50], FRUIT[y[:50]])
 
     seen = np.bincount(y[some], minlength=6) + np.bincount(y) + np.bincount(y[:50], minlength=6)
-    np.testing.assert_array_equal(model._stream.counts[model._weights.slots], seen)
+    np.testing.assert_array_equal(model._fitted.partial.counts[model._fitted.weights.slots], seen)
 
 
-def test_weights_may_be_given_for_classes_to_come():
+def test_weights_may_be_given_for_future_classes():
     X, y = make_data()
     weighted = SoftmaxClassifier(class_weight={3: 5.0, 1: 2.0}, random_state=0)
     by_row = SoftmaxClassifier(random_state=0)
@@ -210,7 +214,7 @@ def test_a_batch_that_runs_away_leaves_the_model_as_it_was():
 
 
 @pytest.mark.parametrize("solver", STREAMING)
-def test_a_batch_goes_on_from_a_model_of_lbfgs(solver):
+def test_a_batch_continues_from_a_model_of_lbfgs(solver):
     X, y = make_data()
     model = SoftmaxClassifier(solver="lbfgs").fit(X, y)
     before = model.coef_
@@ -258,40 +262,41 @@ def test_sparse_weights_do_not_learn():
         max_size=6,
     )
 )
-def test_local_variables_come_back_to_their_rows(batches):
+def test_local_variables_are_restored_to_their_rows(batches):
     kept = {}
-    stream = Stream(*(np.zeros(0) for _ in range(3)), np.zeros(0, np.int64), np.zeros(0))
+    stream = PartialState(*(np.zeros(0) for _ in range(3)), np.zeros(0, np.int64), np.zeros(0))
     for number, batch in enumerate(batches):
         ids = np.array(batch, np.int64)
         u = np.full(ids.size, -1.0)
-        recall(stream, ids, u)
+        restore_local_variables(stream, ids, u)
         assert u.tolist() == [kept.get(k, -1.0) for k in batch]
         u = 100.0 * number + ids
-        stream = remember(stream, ids, u)
+        stream = keep_local_variables(stream, ids, u)
         kept |= dict(zip(batch, u.tolist(), strict=True))
         assert stream.ids.tolist() == sorted(kept)
         assert stream.u.tolist() == [kept[k] for k in sorted(kept)]
 
 
-def test_a_row_that_returns_goes_on_with_its_own_local_variable():
+def test_a_row_that_returns_continues_with_its_local_variable():
     X, y = make_data()
     ids = np.random.default_rng(0).permutation(10 * y.size)[: y.size]
     model = SoftmaxClassifier(random_state=0, learning_rate=1e-12, sampling="frequency")
     model.partial_fit(X, y, sample_id=ids)
     marked = np.linspace(1.0, 2.0, y.size).astype(np.float32)
-    model._stream = remember(model._stream, ids, marked)
+    kept = keep_local_variables(model._fitted.partial, ids, marked)
+    model._fitted = model._fitted._replace(partial=kept)
     again = np.random.default_rng(1).permutation(y.size)[:50]
     model.partial_fit(X[again], y[again], sample_id=ids[again])
 
-    known = dict(zip(model._stream.ids, model._stream.u, strict=True))
+    known = dict(zip(model._fitted.partial.ids, model._fitted.partial.u, strict=True))
     # The rate is so small that what was put there is still there.
     np.testing.assert_allclose([known[k] for k in ids], marked, atol=1e-6)
 
 
-def test_rows_without_a_name_are_not_remembered():
+def test_rows_without_an_id_are_not_stored():
     X, y = make_data()
     model = SoftmaxClassifier(random_state=0).partial_fit(X, y)
-    assert model._stream.ids.size == 0
+    assert model._fitted.partial.ids.size == 0
 
 
 # -------------------------------------------------------------------------------------- warm starts
@@ -324,7 +329,7 @@ def test_warm_fits_choose_a_rate_once():
 
 
 @pytest.mark.parametrize("change", [{}, {"formulation": "raman"}, {"solver": "exact"}])
-def test_a_warm_fit_goes_on_with_other_rows_and_other_steps(change):
+def test_a_warm_fit_continues_with_other_rows_and_other_steps(change):
     X, y = make_data(n=400)
     model = SoftmaxClassifier(warm_start=True, max_epochs=50, random_state=0).fit(X, y)
     before = model.log_loss(X, y)
@@ -347,7 +352,7 @@ def test_a_warm_fit_of_every_solver_stays_near_a_solution(solver):
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
 @pytest.mark.parametrize("width", [3, 9])
-def test_a_warm_fit_on_other_features_is_refused_and_spoils_nothing(form, width):
+def test_a_warm_fit_on_other_features_is_refused_and_changes_nothing(form, width):
     X, y = make_data()
     model = SoftmaxClassifier(warm_start=True, random_state=0, max_epochs=2).fit(form(X), y)
     expected = model.predict_proba(X)

@@ -1,7 +1,6 @@
-from sklearn.utils.estimator_checks import parametrize_with_checks
-
 from monro import SoftmaxClassifier
 from monro.links import LINKS
+from tests.marks import scikit_learn_checks
 
 SOLVERS = ("umax", "vanilla", "ove", "nce", "importance", "sco", "exact")
 
@@ -45,6 +44,10 @@ def estimators():
     return made
 
 
-@parametrize_with_checks(estimators(), expected_failed_checks=expected_failures)
+def is_default_or_exact(estimator):
+    return estimator.solver == "lbfgs" or estimator.get_params() == SoftmaxClassifier().get_params()
+
+
+@scikit_learn_checks(estimators(), is_default_or_exact, expected_failures)
 def test_scikit_learn_check(estimator, check):
     check(estimator)

@@ -11,7 +11,7 @@ from tests.softmax.data import FRUIT, assert_same_bits, make_data, many_classes
 # ----------------------------------------------------------------------------- history and stopping
 
 
-def test_history_tells_each_epoch():
+def test_history_has_a_record_of_each_epoch():
     X, y = make_data()
     model = SoftmaxClassifier(random_state=0, max_epochs=4, epoch_decay=0.5).fit(X, y)
 
@@ -27,7 +27,7 @@ def test_history_tells_each_epoch():
     assert losses[-1] < losses[0]
 
 
-def test_the_plan_tells_what_was_chosen():
+def test_the_plan_shows_what_was_chosen():
     X, y = make_data()
     model = SoftmaxClassifier(random_state=0, max_epochs=1).fit(X, y)
 
@@ -62,10 +62,10 @@ def test_the_first_record_says_what_was_chosen_and_why():
     many = model.history_[0]["chosen"]
     assert "192 of 1,000 classes a step, by neighbours' labels and by frequency" in many
     assert "init: the log frequencies" in many
-    told = SoftmaxClassifier(
+    given = SoftmaxClassifier(
         sampling="block", formulation="difference", init="zero", learning_rate=1.0, max_epochs=1
     )
-    assert "chosen" not in told.fit(X, y).history_[0]
+    assert "chosen" not in given.fit(X, y).history_[0]
 
 
 def test_the_rate_falls_to_0_with_the_square_of_the_time_left():
@@ -187,14 +187,16 @@ class Predictions(Callback):
 @pytest.mark.parametrize("solver", ["implicit", "exact", "lbfgs"])
 def test_callbacks_get_an_estimator_as_if_the_fit_had_stopped(solver):
     X, y = make_data()
-    seen = Predictions()
+    predictions = Predictions()
     parameters = {"solver": solver, "random_state": 0}
     if solver != "lbfgs":
         parameters |= {"learning_rate": 0.3, "epoch_decay": 0.9}
-    SoftmaxClassifier(**parameters, max_epochs=3).set_callbacks(seen).fit(X, FRUIT[y])
+    SoftmaxClassifier(**parameters, max_epochs=3).set_callbacks(predictions).fit(X, FRUIT[y])
 
     epochs = [1, 2, 3, 3] if solver != "lbfgs" else [3]
-    for predicted, targets, k in zip(seen.predicted, seen.targets, epochs, strict=True):
+    for predicted, targets, k in zip(
+        predictions.predicted, predictions.targets, epochs, strict=True
+    ):
         stopped = SoftmaxClassifier(**parameters, max_epochs=k).fit(X, FRUIT[y])
         np.testing.assert_array_equal(predicted, stopped.predict_proba(X))
         np.testing.assert_array_equal(targets, FRUIT[y])
@@ -221,7 +223,7 @@ def test_verbose_prints_a_plain_line_an_epoch_to_standard_error(capsys):
         assert f"{record['log_loss']:.5g}" in line
 
 
-def test_nothing_is_printed_unless_asked_for(capfd):
+def test_nothing_is_printed_by_default(capfd):
     X, y = make_data()
     SoftmaxClassifier(tol=1e-3, early_stopping=True, max_epochs=3).fit(X, y)
     assert capfd.readouterr() == ("", "")

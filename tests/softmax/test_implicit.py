@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import logsumexp, wrightomega
 
-from monro.softmax.implicit import Implicit
-from monro.softmax.separable import SeparableImplicit
-from monro.softmax.sweep import Blocks, Slots
+from monro.softmax.kernel.sweep import DrawnBlocks, DrawnClasses
+from monro.softmax.rules.implicit import Implicit
+from monro.softmax.rules.separable_implicit import SeparableImplicit
 from tests.marks import needs_compiler
 from tests.softmax.helpers import (
     Model,
@@ -39,10 +39,12 @@ def draw_for(rng, drawing, y, K, dtype="float64"):
     """Draw one, three or all other classes, or one or two blocks of sixteen."""
     if isinstance(drawing, int):
         others = np.delete(np.arange(K), y)
-        return draws(Slots, rng.choice(others, drawing, replace=False), (K - 1) / drawing, dtype)
+        return draws(
+            DrawnClasses, rng.choice(others, drawing, replace=False), (K - 1) / drawing, dtype
+        )
     blocks = -(-K // 16)
     m = min(blocks, len(drawing))
-    return draws(Blocks, rng.choice(blocks, m, replace=False), blocks / m, dtype)
+    return draws(DrawnBlocks, rng.choice(blocks, m, replace=False), blocks / m, dtype)
 
 
 @BOTH
@@ -109,7 +111,7 @@ def test_with_all_classes_and_no_stiffness_it_is_the_implicit_step_of_the_softma
     K, d, eta = 20, 3, 10.0**log_eta
     x, y = rng.standard_normal(d), int(rng.integers(K))
     model = Model(spread * rng.standard_normal((K, d)), rng.standard_normal(K), np.array([old]))
-    drawn = draws(Blocks, [0, 1], 1.0)
+    drawn = draws(DrawnBlocks, [0, 1], 1.0)
     rule = SeparableImplicit(1e-9, 0.0)
     actual, _ = take(rule, model, x[None], [y], drawn, eta=eta, damping=damping)
 
@@ -118,7 +120,7 @@ def test_with_all_classes_and_no_stiffness_it_is_the_implicit_step_of_the_softma
     start = model.W @ x + model.b
 
     def at(t):
-        """Return g for a normaliser that has been guessed, and how far it is off."""
+        """Return g for a guess of the normaliser, and the error of the guess."""
         own = np.arange(K) == y
         w = wrightomega(np.log(eta * q) + start + eta * q * own - t).real
         return w / q - eta * own, logsumexp(start - w + eta * q * own) - t
@@ -292,7 +294,7 @@ def test_with_one_class_and_no_ridge_it_is_the_papers_bisection(seed, log_eta, s
     expected[3] -= a * x / (2 * x2)
 
     model = Model(W, np.zeros(K), np.array([old]))
-    drawn = draws(Slots, [3], K - 1)
+    drawn = draws(DrawnClasses, [3], K - 1)
     actual, _ = take(Implicit(1e-6), model, x[None], [5], drawn, eta=eta)
     assert_models_agree(actual, Model(expected, np.zeros(K), np.array([u])), 1e-7)
 
@@ -322,7 +324,7 @@ def test_an_implicit_step_stays_in_the_order_of_z_minus_u(
     slack = 1.0 + (1e-4 if dtype == "float32" else 1e-9) * spread
     if formulation == "difference":
         t = np.log(eta * c * q) + s - s_y - u
-        most = np.log(classes.size * q_y / q.min()) + t.max()  # so many classes pull at y
+        most = np.log(classes.size * q_y / q.min()) + t.max()  # all of these classes move y
         assert new.u[0] >= 0
     else:
         t = np.log(eta * c * q) + s - u
@@ -367,10 +369,10 @@ def test_the_tolerance_of_float32_loses_no_more_than_its_square(formulation, eta
     X = rng.standard_normal((rows, 3))
     y = rng.integers(K, size=rows)
     model = random_model(rng, K, 3, rows)
-    drawn = draws(Blocks, rng.integers(2, size=(rows, 1)), 2.0)
+    drawn = draws(DrawnBlocks, rng.integers(2, size=(rows, 1)), 2.0)
     rough, exact = implicit_rule(formulation), implicit_rule(formulation)
     rough = rough._replace(tolerance=3e-3)
-    # All in one step, so that each begins at the same weights.
+    # All in one step, so that all start from the same weights.
     results = [take(r, model, X, y, drawn, eta=eta, n=rows)[0].u for r in (rough, exact)]
     np.testing.assert_allclose(*results, rtol=0, atol=1e-5)
 

@@ -14,9 +14,10 @@ from sklearn.metrics import ndcg_score
 
 import monro
 from monro import SoftmaxClassifier
-from monro.softmax import evaluate as evaluator
-from monro.softmax.evaluate import Weights, evaluate_labels
-from monro.softmax.labels import expand, is_indicator, read_indicator
+from monro.softmax import model as model_module
+from monro.softmax.metrics import evaluate_labels
+from monro.softmax.model import Weights
+from monro.softmax.multilabel import expand, is_indicator, read_indicator
 from tests.softmax.data import FRUIT, SOLVERS, assert_same_bits, best
 
 FEW = {"max_epochs": 3, "random_state": 0}
@@ -142,7 +143,7 @@ def test_one_label_a_row_is_the_plain_problem():
     assert model.log_loss(X, np.eye(4)[y]) == pytest.approx(plain.log_loss(X, y), rel=1e-14)
 
 
-def test_a_model_is_saved_and_goes_on(tmp_path):
+def test_a_saved_model_continues_its_training(tmp_path):
     X, Y = tagged_rows()
     model = SoftmaxClassifier(warm_start=True, **FEW).fit(X, Y)
     model.save(tmp_path / "model")
@@ -177,7 +178,7 @@ def test_later_batches_have_the_columns_of_the_first():
         model.partial_fit(X, Y[:, :3])
 
 
-def test_rows_of_several_labels_have_no_number():
+def test_rows_of_several_labels_have_no_sample_id():
     X, Y = tagged_rows()
     with pytest.raises(ValueError, match="sample_id: with a matrix of labels a row is several"):
         SoftmaxClassifier(**FEW).partial_fit(X, Y, sample_id=np.arange(80))
@@ -199,7 +200,7 @@ def test_rows_of_several_labels_have_no_number():
     ],
     ids=["rows", "none", "two", "negative", "nan"],
 )
-def test_what_is_no_matrix_of_labels(kind, method, spoil, complaint):
+def test_an_invalid_matrix_of_labels_is_refused(kind, method, spoil, complaint):
     X, Y = tagged_rows()
     Y[7, 0] = 1
     model = SoftmaxClassifier(**FEW).fit(X, Y)
@@ -239,7 +240,7 @@ def test_a_weight_is_needed_where_there_is_a_label():
 
 
 @pytest.mark.parametrize("y", [[0, 1], [[0], [1]], ["a", "b"], sp.coo_array([0, 1]), None, 3])
-def test_what_is_left_to_the_checks_of_a_vector(y):
+def test_vectors_are_no_matrix_of_labels(y):
     assert not is_indicator(y)
 
 
@@ -282,7 +283,7 @@ def test_the_measures_are_those_of_a_loop(seed, n, n_classes, density, ties):
     Y = rng.random((n, n_classes)) < density
     Y[np.arange(n), rng.integers(n_classes, size=n)] = True
     weight = rng.uniform(0.1, 2.0, n)
-    weights = Weights(W, np.ones(n_classes), b, np.arange(n_classes))
+    weights = Weights(W, b, np.ones(n_classes), np.arange(n_classes))
     found = evaluate_labels(weights, X, read_indicator(Y, n), weight)
     expected = brute_force(X @ W.T, Y, weight)
     assert list(found) == list(expected)
@@ -321,7 +322,7 @@ def test_chunks_and_threads_change_nothing(monkeypatch, n_jobs):
     X, Y = tagged_rows()
     model = SoftmaxClassifier(**FEW).fit(X, Y)
     whole = model.evaluate(X, Y)
-    monkeypatch.setattr(evaluator, "_CHUNK", 28)
+    monkeypatch.setattr(model_module, "_CHUNK_SCORES", 28)
     model.set_params(n_jobs=n_jobs)
     assert model.evaluate(X, Y) == pytest.approx(whole, rel=1e-13)
 

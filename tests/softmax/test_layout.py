@@ -4,26 +4,24 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from monro.blocks import LANES, MASKED_SCORE, aligned_zeros, n_blocks
 from monro.rows import Dense, Sparse
-from monro.softmax.implicit import Implicit
-from monro.softmax.layout import (
-    LANES,
+from monro.softmax.kernel.layout import (
     DenseView,
     SparseView,
     add,
-    aligned_zeros,
     block_scores,
     block_subtract,
     class_major,
-    n_blocks,
     new_weights,
     rescale,
     score,
     view_of,
 )
-from monro.softmax.state import NOWHERE, new_state
-from monro.softmax.sweep import Blocks, Examples, Slots, own_scores
-from tests.marks import needs_compiler
+from monro.softmax.kernel.state import new_state
+from monro.softmax.kernel.sweep import DrawnBlocks, DrawnClasses, KernelRows, label_scores
+from monro.softmax.rules.implicit import Implicit
+from tests.marks import needs_compiler, thorough
 from tests.softmax.helpers import (
     assert_models_agree,
     draws,
@@ -48,14 +46,15 @@ def an_epoch(rng, K, rows):
     return random_model(rng, K, 7, rows), X, y, options
 
 
+@thorough
 def test_one_epoch_is_the_same_in_all_layouts():
     rng = np.random.default_rng(0)
     K, rows = 60, 300
     model, X, y, options = an_epoch(rng, K, rows)
-    blocks = draws(Blocks, rng.integers(4, size=(rows, 1)), 4.0)
+    blocks = draws(DrawnBlocks, rng.integers(4, size=(rows, 1)), 4.0)
     # The same classes one by one; slots without a class are left out.
     classes = LANES * blocks.chosen + np.arange(LANES)
-    singles = draws(Slots, np.where(classes < K, classes, -1), 4.0)
+    singles = draws(DrawnClasses, np.where(classes < K, classes, -1), 4.0)
     results = [
         take(Implicit(1e-6), model, X, y, drawn, sparse=sparse, scale=scale, **options)
         for drawn in (blocks, singles)
@@ -75,8 +74,8 @@ def test_float32_differs_by_rounding_alone():
     model, X, y, options = an_epoch(rng, K, rows)
     chosen = rng.integers(4, size=(rows, 1))
     single, double = (
-        take(Implicit(number(tol)), model, X, y, draws(Blocks, chosen, 4.0, dtype), dtype=dtype,
-             **options)[0]
+        take(Implicit(number(tol)), model, X, y, draws(DrawnBlocks, chosen, 4.0, dtype),
+             dtype=dtype, **options)[0]
         for dtype, number, tol in (("float32", np.float32, 3e-3), ("float64", np.float64, 1e-6))
     )  # fmt: skip
     assert_models_agree(single, double, 1e-4)
@@ -112,7 +111,7 @@ def test_a_view_reads_and_moves_the_weights_of_its_row(sparse):
 
 
 @pytest.mark.parametrize("sparse", [True, False])
-def test_own_scores_are_those_of_the_examples_classes(sparse):
+def test_label_scores_are_those_of_the_examples_classes(sparse):
     rng = np.random.default_rng(4)
     X = rng.standard_normal((6, 3))
     model = random_model(rng, 20, 3, 6)
@@ -121,15 +120,15 @@ def test_own_scores_are_those_of_the_examples_classes(sparse):
     fill(state, model, 0.5)
     out = np.zeros(6)
     rows = sp.csr_matrix(X) if sparse else X
-    own_scores(Examples(view_of(rows, state.W), y, np.ones(6), (X**2).sum(axis=1)), state, out)
+    label_scores(KernelRows(view_of(rows, state.W), y, np.ones(6), (X**2).sum(axis=1)), state, out)
     np.testing.assert_allclose(out, (X * model.W[y]).sum(axis=1) + model.b[y], rtol=1e-12)
 
 
-def test_a_new_state_has_no_class_in_the_slots_that_are_left():
+def test_a_new_state_masks_slots_without_a_class():
     state = new_state(True, 20, 2, 3, 5, "float32")
     assert state.W.shape == (2, 3, LANES)
     assert (state.bias[:20] == 0).all()
-    assert (state.bias[20:] == np.float32(NOWHERE)).all()
+    assert (state.bias[20:] == np.float32(MASKED_SCORE)).all()
     assert (state.scale == 1).all()
     assert new_state(False, 20, 2, 3, 5, "float32").W.shape == (32, 3)
 
@@ -137,8 +136,8 @@ def test_a_new_state_has_no_class_in_the_slots_that_are_left():
 def test_slots_without_a_class_never_count():
     rng = np.random.default_rng(3)
     model, X, y, options = an_epoch(rng, 5, 50)
-    few, loss = take(Implicit(1e-6), model, X, y, draws(Blocks, [[0]] * 50, 1.0), **options)
-    listed = draws(Slots, [[0, 1, 2, 3, 4]] * 50, 1.0)
+    few, loss = take(Implicit(1e-6), model, X, y, draws(DrawnBlocks, [[0]] * 50, 1.0), **options)
+    listed = draws(DrawnClasses, [[0, 1, 2, 3, 4]] * 50, 1.0)
     alone, other_loss = take(Implicit(1e-6), model, X, y, listed, **options)
     assert_models_agree(few, alone, 1e-10)
     assert loss == pytest.approx(other_loss, rel=1e-10)

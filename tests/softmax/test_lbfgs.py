@@ -5,13 +5,18 @@ import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
-from monro.softmax.evaluate import Weights, evaluate
-from monro.softmax.layout import n_blocks
-from monro.softmax.lbfgs import fit_lbfgs
-from monro.softmax.solvers import Plan, make_sampler
-from monro.softmax.state import new_state
-from monro.softmax.stretch import some_rows
-from monro.softmax.train import Task, Trainer, make_problem
+from monro.blocks import n_blocks
+from monro.fitting.run import LabelledRows
+from monro.softmax.kernel.state import new_state
+from monro.softmax.metrics import evaluate
+from monro.softmax.model import Weights
+from monro.softmax.plan import Plan
+from monro.softmax.sampling.registry import SamplerInputs, make_sampler
+from monro.softmax.training.lbfgs import fit_lbfgs
+from monro.softmax.training.monitoring import sample_for_loss
+from monro.softmax.training.problem import in_precision, make_problem
+from monro.softmax.training.trainer import SoftmaxTrainer
+from tests.marks import thorough
 from tests.softmax.helpers import read
 
 
@@ -41,7 +46,7 @@ def fit(X, y, weight, alpha, *, fit_intercept=True, start=None, max_epochs=5000)
 
 
 def mean_loss(W, b, X, y, weight):
-    weights = Weights(W, np.ones(b.size), b, np.arange(b.size))
+    weights = Weights(W, b, np.ones(b.size), np.arange(b.size))
     return evaluate(weights, X, y, weight)["log_loss"]
 
 
@@ -70,7 +75,7 @@ def test_it_is_scikit_learns_logistic_regression(sparse, alpha, fit_intercept):
     assert fit_intercept or not b.any()
 
 
-def test_it_goes_on_from_where_it_was():
+def test_it_continues_from_a_start():
     rng = np.random.default_rng(1)
     X, y = make_data(rng)
     W, b, history = fit(X, y, np.ones(y.size), 0.01)
@@ -85,17 +90,19 @@ def test_it_goes_on_from_where_it_was():
 
 def train(X, y, plan, epochs):
     K = y.max() + 1
-    rng = np.random.default_rng(0)
-    problem = make_problem(X, y, np.ones(y.size), K, plan.dtype)
+    rows = LabelledRows(X, y, np.ones(y.size))
+    problem = make_problem(*in_precision(X, y, plan.dtype), y, rows.weight, np.arange(K))
     state = new_state(False, K, n_blocks(K), X.shape[1], y.size, plan.dtype)
-    sampler = make_sampler(plan, problem.X, problem.y, problem.counts, rng)
-    task = Task(problem, plan, np.arange(K), sampler, some_rows(X, y, np.ones(y.size), K))
-    with Trainer(task, state, shuffle=True, rng=rng) as trainer:
+    rng = np.random.default_rng(0)
+    sampler = make_sampler(SamplerInputs(plan, X, problem.y, problem.counts, rng, singly=False))
+    sample = sample_for_loss(rows, K)
+    with SoftmaxTrainer(problem, plan, sampler, state, sample, rng=rng) as trainer:
         for _ in range(epochs):
             trainer.epoch()
         return read(trainer.state, K)
 
 
+@thorough
 @pytest.mark.parametrize(
     ("solver", "formulation", "sampling", "classes", "eta0", "gap"),
     [

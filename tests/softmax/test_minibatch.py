@@ -6,9 +6,9 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monro.softmax.implicit import Implicit
-from monro.softmax.minibatch import make_batches, ridge_of_batches, take_step
-from monro.softmax.sweep import Slots
+from monro.softmax.kernel.sweep import DrawnClasses
+from monro.softmax.rules.implicit import Implicit
+from monro.softmax.training.minibatch_step import make_batches, ridge_of_batches, take_step
 from tests.softmax.helpers import (
     Model,
     assert_models_agree,
@@ -75,8 +75,8 @@ def test_a_batch_of_one_example_and_one_class_is_the_implicit_rule(eta):
     ridge = rng.random(K)
     batch = after(model, make_batches(x, y, 1)[0], drawn, np.array([1.3]), eta, ridge, 0.2)
     rule, _ = take(
-        Implicit(1e-6), model, x, y, draws(Slots, [4], K - 1), eta=eta, ridge=ridge, damping=0.2,
-        weight=[1.3],
+        Implicit(1e-6), model, x, y, draws(DrawnClasses, [4], K - 1), eta=eta, ridge=ridge,
+        damping=0.2, weight=[1.3],
     )  # fmt: skip
     assert_models_agree(batch, rule, 1e-6)
 
@@ -119,7 +119,7 @@ def test_batches_split_the_rows_and_span_them(sparse):
         assert rank == (4 if batch.rows[0] == 4 else 3)
         np.testing.assert_allclose(batch.basis.T @ batch.basis, np.eye(rank), atol=1e-12)
         np.testing.assert_allclose(batch.coordinates @ batch.basis.T, X[batch.rows], atol=1e-12)
-        np.testing.assert_array_equal(batch.labels[batch.own], y[batch.rows])
+        np.testing.assert_array_equal(batch.labels[batch.label_index], y[batch.rows])
 
 
 def test_the_ridge_of_a_class_is_divided_by_its_chance_to_be_touched():

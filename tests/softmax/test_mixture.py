@@ -8,11 +8,11 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-import monro.softmax.neighbours
-from monro.softmax.layout import LANES
-from monro.softmax.mixture import make_mixture
-from monro.softmax.neighbours import Neighbours, make_neighbours
-from monro.softmax.samplers import block_frequencies
+import monro.softmax.sampling.neighbours
+from monro.blocks import LANES
+from monro.softmax.sampling.mixture import make_mixture
+from monro.softmax.sampling.neighbours import Neighbours, make_neighbours
+from monro.softmax.sampling.samplers import block_frequencies
 
 BLOCKS = 5
 
@@ -33,7 +33,7 @@ def a_mixture(seed, head=0, a=2, b=1, **kw):
 
 
 class Points:
-    """A generator that answers with what it is given."""
+    """A random generator that returns what it was given."""
 
     def __init__(self, points):
         self.points = points
@@ -44,18 +44,20 @@ class Points:
 
 
 def cells_of(table: Neighbours, i):
-    """Return the cells of a row, and the chance that each is attended to."""
-    part = slice(table.start[i], table.start[i + 1])
+    """Return the cells of a row, and the probability that each is drawn."""
+    part = slice(table.row_start[i], table.row_start[i + 1])
     cells = table.cell[part]
-    weight = np.abs(table.size[part]) * table.told[cells]
+    weight = np.abs(table.value[part]) * table.information[cells]
     return (cells[weight > 0], weight[weight > 0] / weight.sum()) if weight.any() else ([], [])
 
 
 def shares_of(table: Neighbours, cell):
     """Return the share of each block among a cell's examples."""
-    part = slice(table.first[cell], table.first[cell + 1])
+    part = slice(table.cell_start[cell], table.cell_start[cell + 1])
     shares = np.zeros(BLOCKS)
-    shares[table.block[part]] = np.diff(table.upto[part].astype(np.float64), prepend=0.0)
+    shares[table.block[part]] = np.diff(
+        table.cumulative_share[part].astype(np.float64), prepend=0.0
+    )
     return shares
 
 
@@ -66,7 +68,7 @@ def intervals(probability):
 
 
 def every_draw(mixture, i):
-    """Yield the points of each draw for row i, its chance, and the blocks it must give."""
+    """Yield the points of each draw for row i, its probability, and the blocks it must give."""
     cells, chances = cells_of(mixture.neighbours, i)
     if len(cells) == 0:
         cells, chances = [None], [1.0]
@@ -78,8 +80,8 @@ def every_draw(mixture, i):
     ):
         tail = np.zeros(BLOCKS) if cell is None else shares_of(mixture.neighbours, cell)
         tail[: mixture.head] = 0.0
-        near = tail / tail.sum() if tail.sum() > 1e-6 else mixture.probability
-        each = [intervals(near)] * mixture.a + [intervals(mixture.probability)] * mixture.b
+        by_label = tail / tail.sum() if tail.sum() > 1e-6 else mixture.probability
+        each = [intervals(by_label)] * mixture.a + [intervals(mixture.probability)] * mixture.b
         for picks in itertools.product(*(range(len(found[0])) for found in each)):
             drawn = [(e[0][k], e[1][k], e[2][k]) for e, k in zip(each, picks, strict=True)]
             points = [middle, *(point for _, point, _ in drawn)]
@@ -101,7 +103,7 @@ CASES = pytest.mark.parametrize(
 
 @CASES
 @pytest.mark.parametrize("seed", [0, 1])
-def test_every_block_counts_one_on_average(head, a, b, seed):
+def test_every_block_has_weight_one_on_average(head, a, b, seed):
     _, _, mixture = a_mixture(seed, head, a, b)
     for i in range(12):
         drawn, chances, blocks = enumerate_draws(mixture, i)
@@ -110,10 +112,10 @@ def test_every_block_counts_one_on_average(head, a, b, seed):
         np.add.at(mean, drawn.chosen, weight * chances[:, None])
         reachable = (mixture.probability > 0) | (np.arange(BLOCKS) < head)
         np.testing.assert_allclose(mean[reachable], 1.0, rtol=1e-5)
-        # no block stands there twice, and those drawn are all there
+        # no block twice, and all that were drawn
         for found, expected in zip(drawn.chosen, blocks, strict=True):
-            there = found[found >= 0]
-            assert sorted(there) == sorted({*range(head), *expected})
+            kept = found[found >= 0]
+            assert sorted(kept) == sorted({*range(head), *expected})
 
 
 @CASES
@@ -134,8 +136,8 @@ def test_the_chance_to_be_touched_is_that_of_all_draws(head, a, b, seed):
     touched = np.zeros(BLOCKS * LANES)
     for i in range(12):
         drawn, chances, _ = enumerate_draws(mixture, i)
-        there = np.array([np.isin(np.arange(BLOCKS), found) for found in drawn.chosen])
-        of_slots = np.repeat(chances @ there, LANES)
+        included = np.array([np.isin(np.arange(BLOCKS), found) for found in drawn.chosen])
+        of_slots = np.repeat(chances @ included, LANES)
         of_slots[y[i]] = 1.0
         touched += of_slots / 12
     counts = np.bincount(y, minlength=BLOCKS * LANES)
@@ -152,35 +154,35 @@ def test_the_table_counts_the_labels_of_the_rows_with_a_feature(seed, density):
         counts = np.bincount(y[rows] // LANES, minlength=BLOCKS)
         if rows.size:
             np.testing.assert_allclose(shares_of(table, cell), counts / rows.size, atol=1e-6)
-            assert table.upto[table.first[cell + 1] - 1] == 1.0
-            assert table.told[cell] > 0.0
+            assert table.cumulative_share[table.cell_start[cell + 1] - 1] == 1.0
+            assert table.information[cell] > 0.0
         else:
-            assert table.first[cell] == table.first[cell + 1]
-            assert table.told[cell] == 0.0
+            assert table.cell_start[cell] == table.cell_start[cell + 1]
+            assert table.information[cell] == 0.0
 
 
-def test_what_tells_more_is_attended_to_more():
-    # Feature 0 is there always, feature 1 with the classes of one block only.
+def test_cells_that_predict_the_class_have_more_information():
+    # All rows have feature 0, only those of the classes of one block have feature 1.
     y = np.repeat(np.arange(BLOCKS, dtype=np.int32) * LANES, 40)
     X = sp.csr_matrix(np.column_stack([np.ones(y.size), y == 0]))
     table = make_neighbours(X, y // LANES, BLOCKS, np.random.default_rng(0))
-    assert table.told[1] > 10 * table.told[0]
-    assert table.told[1] == pytest.approx(np.log(1 / (40 * 2 / (y.size + 40))), rel=0.01)
+    assert table.information[1] > 10 * table.information[0]
+    assert table.information[1] == pytest.approx(np.log(1 / (40 * 2 / (y.size + 40))), rel=0.01)
 
 
-def test_large_data_are_counted_in_part(monkeypatch):
+def test_of_large_data_a_sample_is_counted(monkeypatch):
     X, y = some_rows(5, n=2000, density=0.5)
     everything = make_neighbours(X, y // LANES, BLOCKS, np.random.default_rng(0))
-    monkeypatch.setattr(monro.softmax.neighbours, "_MOST_NONZEROS", X.nnz // 2)
+    monkeypatch.setattr(monro.softmax.sampling.neighbours, "_MOST_NONZEROS", X.nnz // 2)
     half = make_neighbours(X, y // LANES, BLOCKS, np.random.default_rng(0))
-    assert half.start.size == X.shape[0] + 1  # but all rows know their cells
+    assert half.row_start.size == X.shape[0] + 1  # but all rows have their cells
     for cell in range(X.shape[1]):
         a, b = shares_of(everything, cell), shares_of(half, cell)
         assert 0 < np.abs(a - b).max() < 0.1
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
-def test_crowded_rows_have_the_neighbours_of_their_cluster(form):
+def test_rows_that_share_many_features_have_the_neighbours_of_their_cluster(form):
     rng = np.random.default_rng(0)
     centres = 10 * rng.standard_normal((BLOCKS, 25))
     blocks = rng.integers(BLOCKS, size=600)
@@ -191,7 +193,7 @@ def test_crowded_rows_have_the_neighbours_of_their_cluster(form):
         assert shares_of(table, cell)[blocks[i]] > 0.99
 
 
-def test_rows_without_a_known_cell_draw_by_frequency():
+def test_rows_without_a_cell_draw_by_frequency():
     X, y, mixture = a_mixture(0, head=1, a=2, b=1)
     empty = int(np.flatnonzero(np.diff(X.indptr) == 0)[0])
     drawn = mixture.draw(np.full(20_000, empty), y, np.random.default_rng(0))

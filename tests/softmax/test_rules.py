@@ -6,16 +6,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, log_expit, logsumexp
 
-from monro.softmax.exact import Exact
-from monro.softmax.implicit import Implicit
-from monro.softmax.importance import SampledSoftmax
-from monro.softmax.nce import NoiseContrastive
-from monro.softmax.ove import OneVsEach
-from monro.softmax.sco import Composition
-from monro.softmax.state import NOWHERE
-from monro.softmax.sweep import SMALLEST_SCALE, Ball, Blocks, Slots
-from monro.softmax.umax import SeparableUMax, UMax
-from monro.softmax.vanilla import SeparableVanilla, Vanilla
+from monro.blocks import MASKED_SCORE
+from monro.softmax.kernel.sweep import SMALLEST_SCALE, Ball, DrawnBlocks, DrawnClasses
+from monro.softmax.rules.exact import Exact
+from monro.softmax.rules.implicit import Implicit
+from monro.softmax.rules.importance import SampledSoftmax
+from monro.softmax.rules.nce import NoiseContrastive
+from monro.softmax.rules.ove import OneVsEach
+from monro.softmax.rules.sco import Composition
+from monro.softmax.rules.umax import SeparableUMax, UMax
+from monro.softmax.rules.vanilla import SeparableVanilla, Vanilla
+from tests.marks import thorough
 from tests.softmax.helpers import (
     Model,
     assert_models_agree,
@@ -36,24 +37,24 @@ def vanilla(eta, z, c, s, u, _):
 
 
 def separable_vanilla(eta, z, c, s, u, _):
-    e, own = c * np.exp(z - u), np.exp(s - u)
+    e, p_y = c * np.exp(z - u), np.exp(s - u)
     loss = np.log1p((c * np.exp(z - s)).sum())
-    return eta * e, eta * (1 - own), u - eta * (1 - own - e.sum()), loss
+    return eta * e, eta * (1 - p_y), u - eta * (1 - p_y - e.sum()), loss
 
 
 DELTA, LARGEST = 0.3, 4.0
 
 
 def umax(eta, z, c, s, u, _):
-    least = np.log1p(np.exp(z - s).sum())
-    u = least if u < least - DELTA else u
+    threshold = np.log1p(np.exp(z - s).sum())
+    u = threshold if u < threshold - DELTA else u
     g, G, u, loss = vanilla(eta, z, c, s, u, _)
     return g, G, min(u, LARGEST), loss
 
 
 def separable_umax(eta, z, c, s, u, _):
-    least = np.log(np.exp(s) + np.exp(z).sum())
-    u = least if u < least - DELTA else u
+    threshold = np.log(np.exp(s) + np.exp(z).sum())
+    u = threshold if u < threshold - DELTA else u
     g, G, u, loss = separable_vanilla(eta, z, c, s, u, _)
     return g, G, np.clip(u, -LARGEST, LARGEST), loss
 
@@ -63,15 +64,15 @@ def one_vs_each(eta, z, c, s, u, _):
     return g, g.sum(), u, -(c * log_expit(s - z)).sum()
 
 
-def noise_contrastive(eta, z, c, s, u, own_count):
+def noise_contrastive(eta, z, c, s, u, count_y):
     noise = z + np.log(c)  # the odds of class against noise, e^s to its expected count 1/c
-    own = s - np.log(own_count)
-    loss = -log_expit(own) - log_expit(-noise).sum()
-    return eta * expit(noise), eta * expit(-own), u, loss
+    s_y = s - np.log(count_y)
+    loss = -log_expit(s_y) - log_expit(-noise).sum()
+    return eta * expit(noise), eta * expit(-s_y), u, loss
 
 
-def sampled_softmax(eta, z, c, s, u, own_count):
-    p = np.append(z - np.log(1 / c), s - np.log(own_count))
+def sampled_softmax(eta, z, c, s, u, count_y):
+    p = np.append(z - np.log(1 / c), s - np.log(count_y))
     p = np.exp(p - logsumexp(p))
     return eta * p[:-1], eta * (1 - p[-1]), u, -np.log(p[-1])
 
@@ -91,26 +92,27 @@ def exact(eta, z, c, s, u, _):
     return eta * p[:-1], eta * (1 - p[-1]), u, -np.log(p[-1])
 
 
-OWN_COUNT = np.random.default_rng(5).uniform(0.1, 2.0, 48)
+COUNTS = np.random.default_rng(5).uniform(0.1, 2.0, 48)
 RULES = {
     "vanilla": (Vanilla(), vanilla),
     "separable vanilla": (SeparableVanilla(), separable_vanilla),
     "umax": (UMax(DELTA, LARGEST), umax),
     "separable umax": (SeparableUMax(DELTA, LARGEST), separable_umax),
     "ove": (OneVsEach(), one_vs_each),
-    "nce": (NoiseContrastive(np.log(OWN_COUNT)), noise_contrastive),
-    "importance": (SampledSoftmax(np.log(OWN_COUNT)), sampled_softmax),
+    "nce": (NoiseContrastive(np.log(COUNTS)), noise_contrastive),
+    "importance": (SampledSoftmax(np.log(COUNTS)), sampled_softmax),
     "sco": (Composition(np.log(1 - BETA), np.log(BETA)), composition),
     "exact": (Exact(), exact),
 }
-SINGLY = ["vanilla", "umax", "ove", "nce", "importance"]  # are tried with single classes, too
+by_kind = pytest.mark.parametrize("kind", [pytest.param(DrawnClasses, marks=thorough), DrawnBlocks])
+SINGLY = ["vanilla", "umax", "ove", "nce", "importance"]  # also tested with single classes
 
 
 def naive_sweep(
     rule, model, X, y, drawn, *, eta, ridge=0.0, damping=0.0, weight=None, order=None, n=1,
-    shared=1, radius=np.inf,
+    examples_per_draw=1, radius=np.inf,
 ):  # fmt: skip
-    """Do what `sweep` does: take a step's gradients at the old weights, then move one by one."""
+    """Do what `sweep` does: compute a step's gradients at the old weights, then move classes."""
     W, b, u = (part.copy() for part in model)
     K = b.size
     weight = np.ones(len(y)) if weight is None else weight
@@ -122,9 +124,9 @@ def naive_sweep(
         for j in range(start, min(start + n, len(order))):
             i = order[j]
             s = W @ X[i] + b
-            classes, c = drawn_classes(drawn, j // shared, y[i], K)
+            classes, c = drawn_classes(drawn, j // examples_per_draw, y[i], K)
             rate = eta * weight[i]
-            g, G, u[i], loss = rule(rate, s[classes], c, s[y[i]], u[i], OWN_COUNT[y[i]])
+            g, G, u[i], loss = rule(rate, s[classes], c, s[y[i]], u[i], COUNTS[y[i]])
             total += weight[i] * loss
             steps.append((i, np.append(classes, y[i]), np.append(g, -G)))
         for i, classes, g in steps:
@@ -136,17 +138,17 @@ def naive_sweep(
 
 
 def random_draws(rng, kind, y, K, m, rows):
-    if kind is Blocks:
+    if kind is DrawnBlocks:
         chosen = [rng.choice(-(-K // 16), m, replace=False) for _ in range(rows)]
     else:
         chosen = [rng.choice(K, m, replace=False) for _ in range(rows)]
     chosen = np.array(chosen)
-    chosen[rng.random(chosen.shape) < 0.1] = -1  # one drawn again
+    chosen[rng.random(chosen.shape) < 0.1] = -1  # a repeated draw
     weight = rng.uniform(0.5, 3.0, chosen.shape)
     return draws(kind, chosen, weight)
 
 
-@pytest.mark.parametrize("kind", [Slots, Blocks])
+@by_kind
 @pytest.mark.parametrize("name", RULES)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -157,10 +159,8 @@ def random_draws(rng, kind, y, K, m, rows):
     share=st.booleans(),
 )
 @settings(max_examples=25, deadline=None, derandomize=True)
-def test_a_sweep_is_what_numpy_makes_of_the_formulas(
-    name, kind, seed, eta, ridge, damping, n, share
-):
-    if kind is Slots and name not in SINGLY:
+def test_a_sweep_agrees_with_the_formulas_in_numpy(name, kind, seed, eta, ridge, damping, n, share):
+    if kind is DrawnClasses and name not in SINGLY:
         return
     rng = np.random.default_rng(seed)
     K, d, rows = 35, 4, 13
@@ -168,9 +168,9 @@ def test_a_sweep_is_what_numpy_makes_of_the_formulas(
     X = rng.standard_normal((rows, d)) * (rng.random((rows, d)) < 0.7)
     y = rng.integers(K, size=rows)
     model = random_model(rng, K, d, rows, 0.5)
-    drawn = random_draws(rng, kind, y, K, 2 if kind is Blocks else 5, rows)
+    drawn = random_draws(rng, kind, y, K, 2 if kind is DrawnBlocks else 5, rows)
     if name == "exact":
-        drawn = draws(Blocks, [[0, 1, 2]] * rows, 1.0)
+        drawn = draws(DrawnBlocks, [[0, 1, 2]] * rows, 1.0)
     options = {
         "eta": eta,
         "ridge": ridge * rng.random(K),
@@ -178,18 +178,18 @@ def test_a_sweep_is_what_numpy_makes_of_the_formulas(
         "weight": 0.5 + rng.random(rows),
         "order": rng.permutation(rows),
         "n": n,
-        "shared": n if share else 1,
+        "examples_per_draw": n if share else 1,
     }
     actual, loss = take(rule, model, X, y, drawn, scale=0.5 + rng.random(K), **options)
     with np.errstate(over="ignore", invalid="ignore"):
         expected, total = naive_sweep(reference, model, X, y, drawn, **options)
-    assume(total < 1e6)  # gradient steps may run away, and then agree in no digit
+    assume(total < 1e6)  # diverging gradient steps agree in no digit
     assert_models_agree(actual, expected, 1e-10)
     assert loss == pytest.approx(total, rel=1e-10)
 
 
 @pytest.mark.parametrize(
-    ("rule", "own", "others", "u", "expected"),
+    ("rule", "s_y", "others", "u", "expected"),
     [
         (Vanilla(), 0.0, -20.0, 0.3, 0.0),
         (UMax(DELTA, LARGEST), 0.0, -20.0, 0.3, 0.0),
@@ -197,10 +197,10 @@ def test_a_sweep_is_what_numpy_makes_of_the_formulas(
         (SeparableVanilla(), -30.0, -40.0, 0.1 - LARGEST, -1.9 - LARGEST),
     ],
 )
-def test_u_falls_to_its_bound_and_no_further(rule, own, others, u, expected):
+def test_u_falls_to_its_bound_and_no_further(rule, s_y, others, u, expected):
     model = Model(np.zeros((20, 2)), np.full(20, others), np.array([u]))
-    model.b[3] = own
-    new, _ = take(rule, model, np.ones((1, 2)), [3], draws(Blocks, [0], 2.0), eta=2.0)
+    model.b[3] = s_y
+    new, _ = take(rule, model, np.ones((1, 2)), [3], draws(DrawnBlocks, [0], 2.0), eta=2.0)
     assert new.u[0] == pytest.approx(expected, abs=1e-6)
 
 
@@ -208,12 +208,14 @@ def test_the_first_visit_of_stochastic_composition_takes_the_estimate_alone():
     rng = np.random.default_rng(0)
     model = random_model(rng, 20, 3, 1)
     x = rng.standard_normal((1, 3))
-    new, _ = take(Composition(NOWHERE, 0.0), model, x, [2], draws(Blocks, [1], 2.0), eta=0.0)
+    new, _ = take(
+        Composition(MASKED_SCORE, 0.0), model, x, [2], draws(DrawnBlocks, [1], 2.0), eta=0.0
+    )
     s = model.W @ x[0] + model.b
     assert new.u[0] == pytest.approx(np.log1p(2 * np.exp(s[16:] - s[2]).sum()), rel=1e-12)
 
 
-@pytest.mark.parametrize("kind", [Slots, Blocks])
+@by_kind
 @given(seed=st.integers(0, 2**32 - 1), delta=st.sampled_from([0.1, 1.0, 3.0]))
 @settings(max_examples=30, deadline=None, derandomize=True)
 def test_no_gradient_of_umax_exceeds_its_bound(kind, seed, delta):
@@ -227,7 +229,8 @@ def test_no_gradient_of_umax_exceeds_its_bound(kind, seed, delta):
     assert moves.max() <= eta * c * np.exp(delta) * np.linalg.norm(x) * (1 + 1e-9) + 1e-10
 
 
-@pytest.mark.parametrize("kind", [Slots, Blocks])
+@thorough
+@pytest.mark.parametrize("kind", [DrawnClasses, DrawnBlocks])
 def test_the_norms_of_a_ball_are_kept_step_by_step(kind):
     rng = np.random.default_rng(1)
     K, d, rows, radius = 35, 4, 600, 0.8
@@ -235,7 +238,7 @@ def test_the_norms_of_a_ball_are_kept_step_by_step(kind):
     y = rng.integers(K, size=rows)
     model = random_model(rng, K, d, rows)
     model.W[:] *= radius / np.maximum(radius, np.linalg.norm(model.W, axis=1))[:, None]
-    drawn = random_draws(rng, kind, y, K, 2 if kind is Blocks else 5, rows)
+    drawn = random_draws(rng, kind, y, K, 2 if kind is DrawnBlocks else 5, rows)
     options = {"eta": 0.3, "ridge": 0.001, "damping": 0.1}
     kept = np.zeros(48)
     kept[:K] = (model.W**2).sum(axis=1)
@@ -252,7 +255,7 @@ def test_the_norms_of_a_ball_are_kept_step_by_step(kind):
 # -------------------------------------------------------------------------------- the ridge's scale
 
 
-@pytest.mark.parametrize("kind", [Slots, Blocks])
+@by_kind
 @pytest.mark.parametrize("strength", [1.0, 3.0, 1e4])
 def test_a_lazy_scale_that_underflows_is_multiplied_out(kind, strength):
     rng = np.random.default_rng(2)
@@ -261,7 +264,7 @@ def test_a_lazy_scale_that_underflows_is_multiplied_out(kind, strength):
     X = rng.standard_normal((rows, d))
     y = rng.integers(K, size=rows)
     model = random_model(rng, K, d, rows)
-    drawn = random_draws(rng, kind, y, K, 2 if kind is Blocks else 20, rows)
+    drawn = random_draws(rng, kind, y, K, 2 if kind is DrawnBlocks else 20, rows)
     options = {"eta": 0.5, "ridge": strength * (0.5 + rng.random(K)), "damping": 0.1}
     actual, _ = take(UMax(DELTA, LARGEST), model, X, y, drawn, **options)
     expected, _ = naive_sweep(umax, model, X, y, drawn, **options)
@@ -269,7 +272,7 @@ def test_a_lazy_scale_that_underflows_is_multiplied_out(kind, strength):
     assert_models_agree(actual, expected, 1e-6)
 
 
-@pytest.mark.parametrize("kind", [Slots, Blocks])
+@by_kind
 def test_implicit_steps_with_a_strong_ridge_follow_the_dense_recursion(kind):
     rng = np.random.default_rng(3)
     K, d, rows, eta = 20, 2, 60, 1.0
@@ -277,7 +280,7 @@ def test_implicit_steps_with_a_strong_ridge_follow_the_dense_recursion(kind):
     y = rng.integers(K, size=rows)
     model = random_model(rng, K, d, rows)
     ridge = 4 * rng.random(K)
-    drawn = random_draws(rng, kind, y, K, 1 if kind is Blocks else 5, rows)
+    drawn = random_draws(rng, kind, y, K, 1 if kind is DrawnBlocks else 5, rows)
     actual, _ = take(Implicit(1e-6), model, X, y, drawn, eta=eta, ridge=ridge, damping=0.1)
     expected = model
     for i in range(rows):

@@ -1,4 +1,4 @@
-"""Results of quick runs, made once for all tests that look at them."""
+"""Results of quick runs, computed once for all tests that use them."""
 
 import fcntl
 import os
@@ -11,7 +11,7 @@ from monro.studies import runner
 
 @pytest.fixture(scope="session")
 def quick_results(tmp_path_factory):
-    """Return what runs a study; processes that test side by side share its results."""
+    """Return a function that runs a study; parallel test processes share its results."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "quick"
     folder.mkdir(exist_ok=True)

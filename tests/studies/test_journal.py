@@ -1,4 +1,4 @@
-"""The file of results: what it keeps, and what becomes of it when a write is cut short."""
+"""The file of results: what it keeps, and how it survives interrupted writes."""
 
 import json
 import math
@@ -17,8 +17,8 @@ import monro
 from monro.data.registry import data_sets
 from monro.errors import DataError
 from monro.studies import runner
-from monro.studies.journal import Journal, plain, provenance
-from monro.studies.study import Outcome, Study, Trial, origins
+from monro.studies.journal import Journal, provenance, to_json_types
+from monro.studies.study import Outcome, Study, Trial, combine_provenance
 
 TRIALS = [Trial("table 1", "", {"method": f"Größe {k}", "rate": 0.5 * k}) for k in range(3)]
 
@@ -50,8 +50,8 @@ def test_results_survive(tmp_path):
     assert len(path.read_text(encoding="utf-8").splitlines()) == 3
 
 
-def test_what_is_kept_is_what_is_read_later(tmp_path):
-    """The run that makes a result shows what all later ones will."""
+def test_a_journal_returns_what_a_later_run_will_read(tmp_path):
+    """The run that computes a result sees it with the JSON types that later runs read."""
     journal = Journal(tmp_path / "results.jsonl")
     made = {"loss": np.float64(0.5), "curve": np.array([1.0, np.nan]), "pair": (1, math.inf)}
     journal.add(Outcome(TRIALS[0], made, {}))
@@ -71,11 +71,11 @@ def test_a_trial_run_again_replaces_its_result(tmp_path):
     assert [o.result.get("loss") for o in Journal(journal.path).of(TRIALS)][1] == 7
 
 
-# ------------------------------------------------------------------------------- what cuts it short
+# ------------------------------------------------------------------------------ interrupted writes
 
 
-def test_a_torn_line_costs_its_own_trial_only(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda file: None)  # hundreds of times, it is slow
+def test_an_incomplete_line_loses_its_own_trial_only(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda file: None)  # slow, and called hundreds of times
     path = runner.journal_path(tmp_path, study(None), quick=False)
     written(path)
     whole = path.read_bytes()
@@ -83,7 +83,7 @@ def test_a_torn_line_costs_its_own_trial_only(tmp_path, monkeypatch):
     for cut in range(begin, len(whole)):
         path.write_bytes(whole[:cut])
         assert Journal(path).of(TRIALS) == [outcome(0), outcome(1)]
-        assert path.read_bytes() == whole[:cut]  # who only reads leaves it
+        assert path.read_bytes() == whole[:cut]  # reading does not change the file
 
         ran = []
         again = study(lambda trial, tick, ran=ran: ran.append(trial) or outcome(2).result)
@@ -95,8 +95,8 @@ def test_a_torn_line_costs_its_own_trial_only(tmp_path, monkeypatch):
 
 
 @contextmanager
-def room_for(size):
-    """Let no file grow larger: what a full disk does."""
+def limited_file_size(size):
+    """Let no file grow beyond `size` bytes, like a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -105,9 +105,9 @@ def room_for(size):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_full_disk_ends_the_run_and_is_no_damage(tmp_path):
+def test_a_full_disk_ends_the_run_without_damage(tmp_path):
     journal = written(tmp_path / "results.jsonl", 1)
-    with room_for(journal.path.stat().st_size + 10), pytest.raises(OSError, match="large"):
+    with limited_file_size(journal.path.stat().st_size + 10), pytest.raises(OSError, match="large"):
         journal.add(outcome(1))
 
     again = Journal(journal.path)
@@ -140,7 +140,7 @@ def test_a_bad_line_in_the_middle_is_named(tmp_path, line):
     assert path.read_bytes().split(b"\n") == lines
 
 
-# ------------------------------------------------------------------------------------ plain values
+# ------------------------------------------------------------------------------------- JSON types
 
 values = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.text(), st.floats()),
@@ -150,7 +150,7 @@ values = st.recursive(
 
 
 def numbers(value):
-    """Yield the floats in a nest of lists and dictionaries."""
+    """Yield the floats in nested lists and dictionaries."""
     if isinstance(value, (list, dict)):
         for each in value.values() if isinstance(value, dict) else value:
             yield from numbers(each)
@@ -160,8 +160,8 @@ def numbers(value):
 
 @given(values)
 @settings(deadline=None, derandomize=True)
-def test_what_is_no_number_becomes_null_and_all_else_stays(value):
-    kept = json.loads(json.dumps(plain(value), allow_nan=False))
+def test_numbers_that_are_not_finite_become_null(value):
+    kept = json.loads(json.dumps(to_json_types(value), allow_nan=False))
 
     assert list(numbers(kept)) == [x for x in numbers(value) if math.isfinite(x)]
     if len(list(numbers(kept))) == len(list(numbers(value))):
@@ -171,31 +171,31 @@ def test_what_is_no_number_becomes_null_and_all_else_stays(value):
 # ------------------------------------------------------------------------------------- provenance
 
 
-def test_provenance_tells_versions_machine_seed_and_data():
-    told = provenance(Trial("table 1", "rcv1", {"seed": 5}), 1.23456)
+def test_provenance_has_versions_machine_seed_and_data():
+    found = provenance(Trial("table 1", "rcv1", {"seed": 5}), 1.23456)
 
-    assert told["monro"] == monro.__version__
-    assert told["python"] == platform.python_version()
+    assert found["monro"] == monro.__version__
+    assert found["python"] == platform.python_version()
     for name in ("numpy", "scipy", "numba", "scikit-learn"):
-        assert told[name] == version(name)
-    assert told["processor"]
-    assert told["cores"] >= 1
-    assert told["seed"] == 5
-    assert told["seconds"] == 1.235
-    assert told["data"] == {f.path: f.sha256 for f in data_sets()["rcv1"].parts.values()}
-    assert len(told["data"]) == 2
-    assert all(len(digest) == 64 for digest in told["data"].values())
-    assert json.loads(json.dumps(told)) == told
+        assert found[name] == version(name)
+    assert found["processor"]
+    assert found["cores"] >= 1
+    assert found["seed"] == 5
+    assert found["seconds"] == 1.235
+    assert found["data"] == {f.path: f.sha256 for f in data_sets()["rcv1"].parts.values()}
+    assert len(found["data"]) == 2
+    assert all(len(digest) == 64 for digest in found["data"].values())
+    assert json.loads(json.dumps(found)) == found
 
 
-def test_made_data_has_no_checksum_and_the_seed_is_0_unless_said():
-    told = provenance(Trial("cost", "", {}), 0.0)
-    assert told["data"] == {}
-    assert told["seed"] == 0
+def test_synthetic_data_has_no_checksum_and_the_default_seed_is_0():
+    found = provenance(Trial("cost", "", {}), 0.0)
+    assert found["data"] == {}
+    assert found["seed"] == 0
 
 
-def test_origins_have_the_first_and_the_last_time():
+def test_combined_provenance_has_the_first_and_the_last_time():
     times = ["2024-02-01", "2024-01-01", "2024-03-01"]
     made = [outcome(k)._replace(provenance={"time": t}) for k, t in enumerate(times)]
-    assert origins(made)["time"] == "2024-01-01 to 2024-03-01"
-    assert origins(made[:1])["time"] == "2024-02-01"
+    assert combine_provenance(made)["time"] == "2024-01-01 to 2024-03-01"
+    assert combine_provenance(made[:1])["time"] == "2024-02-01"

@@ -1,4 +1,4 @@
-"""What the studies compute by themselves, against the papers' equations written out in NumPy."""
+"""Kernels and helpers of the studies, against the papers' equations in NumPy."""
 
 from collections import Counter
 from itertools import pairwise
@@ -13,17 +13,21 @@ from scipy.optimize import approx_fprime, brentq
 from scipy.special import expit, log_expit
 
 from monro import SoftmaxClassifier
-from monro.fitting import visiting_order
-from monro.linear.solvers import Problem, make_solver
-from monro.linear.state import Examples, new_state, weights
+from monro.blocks import MASKED_SCORE
+from monro.fitting.order import visiting_order
+from monro.linear.descent_state import new_state, weights
+from monro.linear.examples import Examples
+from monro.linear.problem import Problem
+from monro.linear.solvers import make_solver
 from monro.losses import Hinge, Log
+from monro.penalties import Ridge
 from monro.rows import as_rows
 from monro.schedules import Bottou
-from monro.softmax.state import NOWHERE
 from monro.studies import data, implicit_sgd, nextword
 from monro.studies.augment_reduce import OneVsEach
 from monro.studies.sgd_qn_runs import Straightforward, every_tenth
-from monro.studies.sparse_averaging import _cost, dense_epoch, made_rows
+from monro.studies.sparse_averaging import _cost, dense_epoch, synthetic_rows
+from tests.marks import thorough
 from tests.softmax.data import log_softmax
 
 often = settings(max_examples=25, deadline=None, derandomize=True)
@@ -35,20 +39,20 @@ def make_problem(loss, seed, lam, sparse, fit_intercept=False, n=40, d=6):
     X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.5)
     y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
     rows = as_rows(sp.csr_matrix(X) if sparse else X)
-    return Problem(loss, Examples(rows, y, np.ones(n)), lam, fit_intercept, d), X, y, rng
+    return Problem(loss, Ridge(lam), Examples(rows, y, np.ones(n)), fit_intercept, d), X, y, rng
 
 
 def two_epochs(n):
-    """The order that a fit of two epochs takes."""
+    """Return the order in which a fit of two epochs visits rows."""
     rng = np.random.default_rng(0)
     return np.concatenate([visiting_order(n, rng), visiting_order(n, rng)])
 
 
-# ------------------------------------------------------------------------- paper 003, as it prints
+# --------------------------------------------------------------------------- paper 003, as printed
 
 
 def printed_hinge(X, y, order, eta0, lam, decay):
-    """Eq. 13; where its assumption 1 - y x·θ ≥ 0 turns out wrong, eq. 12."""
+    """Eq. 13; or eq. 12 if its assumption 1 - y x·θ ≥ 0 turns out to be wrong."""
     theta = np.zeros(X.shape[1])
     for t, i in enumerate(order):
         eta = eta0 / (1 + decay * lam * eta0 * t)
@@ -109,8 +113,8 @@ def test_both_losses_as_printed(seed, eta0, lam, decay):
 
 
 @pytest.mark.parametrize("loss", ["hinge", "log"])
-def test_a_fit_is_judged_on_the_test_rows(loss):
-    """Error and cost of the printed step's weights, from their definitions."""
+def test_a_fit_is_evaluated_on_the_test_rows(loss):
+    """Error and cost of the weights of the printed step are as defined."""
     problem, X, y, rng = make_problem(Hinge(), 1, 1e-3, sparse=True)
     test_X, test_y = rng.standard_normal((30, 6)), np.where(rng.random(30) < 0.5, 1.0, -1.0)
     rows = data.Data(sp.csr_matrix(X), y, sp.csr_matrix(test_X), test_y)
@@ -123,14 +127,14 @@ def test_a_fit_is_judged_on_the_test_rows(loss):
     assert found["error"] == np.mean(margin <= 0)
     assert found["cost"] == pytest.approx(losses.mean() + 0.5e-3 * w @ w, rel=1e-8)
     assert found["rate"] == 0.5
-    assert problem.lam == 1e-3
+    assert problem.penalty.strength == 1e-3
 
 
 # ------------------------------------------------------------------ paper 004's straightforward fix
 
 
 def straightforward(X, y, order, lam, eta0, skip):
-    """Figure 4's flawed algorithm, but v and w are compared on the example after (section 5.1)."""
+    """Figure 4's flawed algorithm, but v and w are compared on the next example (section 5.1)."""
     t0 = 1 / (lam * eta0)
     B = np.full(X.shape[1], 1 / lam)
     w, v = np.zeros(X.shape[1]), np.zeros(X.shape[1])
@@ -156,6 +160,7 @@ def straightforward(X, y, order, lam, eta0, skip):
     return w, B, total
 
 
+@thorough
 @given(seed=seeds, sparse=st.booleans(), skip=st.integers(1, 9))
 @often
 def test_the_straightforward_fix_measures_on_the_next_example(seed, sparse, skip):
@@ -179,6 +184,7 @@ def test_every_tenth_feature_counts_from_one():
 # ---------------------------------------------------------------------- paper 002, dense and sparse
 
 
+@thorough
 @given(seed=seeds, lam=st.sampled_from([1e-3, 0.01, 1.0]), centred=st.booleans())
 @often
 def test_dense_vectors_give_the_weights_of_the_sparse_solvers(seed, lam, centred):
@@ -207,15 +213,15 @@ def test_dense_vectors_give_the_weights_of_the_sparse_solvers(seed, lam, centred
 
 
 @pytest.mark.parametrize("algorithm", ["ASGD, dense", "CASGD, dense"])
-def test_the_study_itself_tells_how_far_they_are_apart(algorithm):
-    told = _cost(algorithm, 200, 5, 300)
-    assert told["steps"] == 300
-    assert 0 <= told["apart"] < 1e-9
-    assert told["per_step"] > 0
+def test_the_study_records_the_difference_of_weights(algorithm):
+    cost = _cost(algorithm, 200, 5, 300)
+    assert cost["steps"] == 300
+    assert 0 <= cost["apart"] < 1e-9
+    assert cost["per_step"] > 0
 
 
-def test_made_rows_have_as_many_features_as_said():
-    X, y = made_rows(50, 30, 7)
+def test_synthetic_rows_have_the_given_number_of_features():
+    X, y = synthetic_rows(50, 30, 7)
     assert X.shape == (50, 30)
     for i in range(50):
         assert np.unique(X[i].indices).size == 7
@@ -226,11 +232,13 @@ def test_made_rows_have_as_many_features_as_said():
 
 
 def bound(z, c):
-    """Eq. 10, with the classes not drawn weighted in: Σ c log σ(s_y - s_k), z = s_k - s_y."""
+    """Eq. 10 with importance weights c: Σ c log σ(s_y - s_k), z = s_k - s_y."""
     return c @ log_expit(-z)
 
 
-@pytest.mark.parametrize(("dtype", "digits"), [("float64", 1e-9), ("float32", 5e-5)])
+@pytest.mark.parametrize(
+    ("dtype", "digits"), [pytest.param("float64", 1e-9, marks=thorough), ("float32", 5e-5)]
+)
 @given(
     scores=st.lists(st.floats(-40, 40), min_size=1, max_size=20),
     left_out=st.integers(0, 3),
@@ -242,17 +250,17 @@ def test_one_vs_each_is_a_weighted_sum_of_log_sigmoids(dtype, digits, scores, le
     z = np.array(scores)
     c = 1 + 10 * rng.random(z.size)
     where = rng.permutation(z.size + left_out)[: z.size]
-    padded, log_c = np.full(z.size + left_out, NOWHERE), np.zeros(z.size + left_out)
+    padded, log_c = np.full(z.size + left_out, MASKED_SCORE), np.zeros(z.size + left_out)
     padded[where], log_c[where] = z, np.log(c)
 
     g, g_again = padded.astype(dtype), padded.astype(dtype)
     log_c = log_c.astype(dtype)
     model = OneVsEach()
-    told = model.respond(g, log_c, None, 128, 0.5, 0.0, 0.0)
-    none = model.respond(g_again, log_c, None, 129, 0.5, 0.0, 0.0)
+    value = model.local_step(g, log_c, None, 128, 0.5, 0.0, 0.0)
+    none = model.local_step(g_again, log_c, None, 129, 0.5, 0.0, 0.0)
 
-    # It stands for 64 examples; log(1 + e) is not so exact where e is small.
-    assert told == pytest.approx(64 * bound(z, c), rel=digits, abs=0.02 * digits * 64 * c.sum())
+    # It counts for 64 examples; log(1 + e) is less exact for small e.
+    assert value == pytest.approx(64 * bound(z, c), rel=digits, abs=0.02 * digits * 64 * c.sum())
     assert none == 0.0
     np.testing.assert_array_equal(g, g_again)
     expected = np.zeros(padded.size)
@@ -266,7 +274,7 @@ def test_one_vs_each_moves_along_its_bounds_gradient(scores, seed):
     z = np.array(scores)
     c = 1 + 10 * np.random.default_rng(seed).random(z.size)
     g = z.copy()
-    OneVsEach().respond(g, np.log(c), None, 1, 0.5, 0.0, 0.0)
+    OneVsEach().local_step(g, np.log(c), None, 1, 0.5, 0.0, 0.0)
     slopes = approx_fprime(z, bound, 1e-7, c)
     np.testing.assert_allclose(g, -slopes, rtol=1e-4, atol=1e-4)
 
@@ -277,7 +285,7 @@ TEXT = "the cat saw the dog\nthe dog saw a cat\na dog and the cat and the dog sa
 
 
 def counted():
-    """Pairs of words that follow one another, and how often each word comes first or second."""
+    """Return the words, pairs of consecutive words, and counts of pairs, first and second words."""
     words = TEXT.replace("\n", " <eos> ").split()
     pairs = list(pairwise(words))
     return words, pairs, Counter(pairs), Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
@@ -286,7 +294,7 @@ def counted():
 @pytest.fixture
 def made_text(monkeypatch):
     monkeypatch.setattr(data, "_file", lambda name, extra: TEXT.encode())
-    return data.next_word.__wrapped__  # not from the cache, and not into it
+    return data.next_word.__wrapped__  # without the cache
 
 
 def test_words_are_numbered_by_how_often_they_occur(made_text):
@@ -311,12 +319,12 @@ def test_bounds_are_the_entropies_of_words_and_of_pairs(made_text):
     assert best == pytest.approx(-sum(k / n * log(k / first[a]) for (a, _), k in together.items()))
 
 
-def test_the_log_loss_of_kinds_is_that_of_all_rows(made_text):
+def test_the_log_loss_of_distinct_rows_is_that_of_all_rows(made_text):
     X, y = made_text("made-up", 50)
     X = X[:, :12].astype(np.float64).tocsr()
     model = SoftmaxClassifier(max_epochs=2, random_state=0).fit(X, y)
     codes = np.searchsorted(model.classes_, y)
-    found = nextword.log_loss(model._weights, X, codes)
+    found = nextword.log_loss(model._fitted.weights, X, codes)
     assert found == pytest.approx(model.log_loss(X, y), rel=1e-6)
     expected = -log_softmax(model, X.toarray())[np.arange(y.size), codes].mean()
     assert found == pytest.approx(expected, rel=1e-5)

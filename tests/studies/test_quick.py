@@ -1,4 +1,4 @@
-"""Every study, run small: all of it works, and what there is of it can be seen at any time."""
+"""Quick runs of every study: all of it works, and partial results can be shown at any time."""
 
 import html
 import os
@@ -16,7 +16,7 @@ from monro.studies.study import chapter
 
 pytestmark = [
     pytest.mark.studies,
-    pytest.mark.skipif("MONRO_DATA" not in os.environ, reason="MONRO_DATA does not say where"),
+    pytest.mark.skipif("MONRO_DATA" not in os.environ, reason="needs the data sets of $MONRO_DATA"),
 ]
 each_study = pytest.mark.parametrize("name", studies.NAMES)
 
@@ -73,8 +73,8 @@ def test_the_page_has_all_tables_and_plots(name, quick_results, tmp_path):
 
 
 @each_study
-def test_any_part_of_the_results_can_be_seen(name, quick_results):
-    """A study is looked at while it runs, and on some data sets only."""
+def test_partial_results_can_be_shown(name, quick_results):
+    """Results are shown while a study runs, and on some data sets only."""
     _, outcomes = quick_results(name)
     study = studies.get(name)
     rng = np.random.default_rng(0)
@@ -83,10 +83,10 @@ def test_any_part_of_the_results_can_be_seen(name, quick_results):
     for share in rng.uniform(0.05, 0.95, 20):
         some.append([outcome for outcome in outcomes if rng.random() < share])
     for part in some:
-        told = Chapter(name, study.title, "", study.sections(part), {})
+        shown = Chapter(name, study.title, "", study.sections(part), {})
         rows = [list(row) for row in study.findings(part)]
         table = Table("Found", ["what", "paper", "here"], rows)
-        text = render(Page("Part", "", Section("Found", "", [table]), [told]))
+        text = render(Page("Part", "", Section("Found", "", [table]), [shown]))
         assert text.count("<caption>") == 1 + sum(
-            isinstance(item, Table) for item in items_of(told.sections)
+            isinstance(item, Table) for item in items_of(shown.sections)
         )

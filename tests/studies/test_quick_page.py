@@ -1,4 +1,4 @@
-"""The page of all quick runs, as a browser shows it."""
+"""The page of all quick runs in a browser."""
 
 import os
 
@@ -12,7 +12,7 @@ from tests.report.test_browser import DRAW_ALL, browser  # noqa: F401
 
 pytestmark = [
     pytest.mark.studies,
-    pytest.mark.skipif("MONRO_DATA" not in os.environ, reason="MONRO_DATA does not say where"),
+    pytest.mark.skipif("MONRO_DATA" not in os.environ, reason="needs the data sets of $MONRO_DATA"),
 ]
 DRAWN = """() => [...document.querySelectorAll("figure")].map((figure) => ({
     title: figure.querySelector("strong").textContent,

@@ -1,4 +1,4 @@
-"""Trials are run once, also where a run is killed; models are looked at when they should be."""
+"""Trials are run once, even if a run is killed; models are measured at the right times."""
 
 import signal
 import time
@@ -8,15 +8,17 @@ import pytest
 
 from monro import LinearClassifier, LinearRegressor
 from monro.errors import DivergenceError
-from monro.fitting import visiting_order
-from monro.linear.solvers import Problem, make_solver
-from monro.linear.state import Examples
+from monro.fitting.order import visiting_order
+from monro.linear.examples import Examples
+from monro.linear.problem import Problem
+from monro.linear.solvers import make_solver
 from monro.losses import Log
+from monro.penalties import Ridge
 from monro.rows import as_rows
 from monro.studies import runner
 from monro.studies.journal import Journal
+from monro.studies.monitoring import EpochMonitor, fit_monitored, sweep_monitored
 from monro.studies.study import Study, Trial, chapter
-from monro.studies.watch import Watch, swept, watched
 from tests import processes
 from tests.linear.helpers import make_data
 
@@ -43,7 +45,7 @@ def made_up(run):
 
 
 class Counting:
-    """Runs trials, and says which; one of them may fail."""
+    """Runs trials and records them; one of them may fail."""
 
     def __init__(self, fails=None):
         self.ran = []
@@ -74,7 +76,7 @@ def test_each_trial_is_run_once(tmp_path):
 
 
 @pytest.mark.parametrize("fails", range(1, len(TRIALS) + 1))
-def test_what_was_run_before_an_interruption_is_not_run_again(tmp_path, fails):
+def test_trials_run_before_an_interruption_are_not_run_again(tmp_path, fails):
     first, second = Counting(fails), Counting()
     with pytest.raises(KeyboardInterrupt):
         run(first, tmp_path)
@@ -100,7 +102,7 @@ def test_on_one_data_set_only(tmp_path):
     assert rest.ran == [t for t in TRIALS if t.data == "mnist"]
 
 
-def test_an_unknown_data_set_is_told_those_there_are(tmp_path):
+def test_the_error_for_an_unknown_data_set_lists_the_known_ones(tmp_path):
     counting = Counting()
     with pytest.raises(ValueError, match=r"--dataset minst: made-up has mnist, rcv1$"):
         run(counting, tmp_path, sets=["rcv1", "minst"])
@@ -108,7 +110,7 @@ def test_an_unknown_data_set_is_told_those_there_are(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_chapter_tells_how_many_trials_are_missing(tmp_path):
+def test_a_chapter_says_how_many_trials_are_missing(tmp_path):
     counting = Counting()
     outcomes = run(counting, tmp_path, sets=["rcv1"])
     assert (
@@ -124,7 +126,7 @@ def test_a_chapter_tells_how_many_trials_are_missing(tmp_path):
 
 
 def run_until_killed(folder):
-    """Run two trials; say so in the third, and stay there."""
+    """Run two trials; create a file in the third, and wait there."""
     counting = Counting()
 
     def slow(trial, tick):
@@ -136,7 +138,7 @@ def run_until_killed(folder):
     runner.run(made_up(slow), folder, show=False)
 
 
-def test_a_run_killed_in_the_middle_of_a_trial_goes_on(tmp_path):
+def test_a_run_killed_in_the_middle_of_a_trial_resumes(tmp_path):
     process = processes.start(run_until_killed, tmp_path)
     while not (tmp_path / "here").exists():
         assert process.is_alive()
@@ -173,12 +175,12 @@ def test_a_bar_on_a_terminal_moves_within_a_trial(tmp_path, capsys, monkeypatch)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
     runner.run(made_up(Counting()), tmp_path)
-    told = capsys.readouterr().err
-    assert "6/6" in told
-    assert "done" in told
+    text = capsys.readouterr().err
+    assert "6/6" in text
+    assert "done" in text
 
 
-# -------------------------------------------------------------------------------------------- watch
+# --------------------------------------------------------------------------------------- monitoring
 
 
 def coefficients(model):
@@ -192,7 +194,7 @@ def test_a_model_is_measured_after_evenly_spaced_epochs(points, expected):
     X, y = make_data()
     model = LinearClassifier(loss="log", solver="sgd", learning_rate=0.1, random_state=0)
     shares = []
-    curve = watched(
+    curve = fit_monitored(
         model.set_params(max_epochs=6), coefficients, shares.append, X, y, points=points
     )
 
@@ -205,19 +207,19 @@ def test_a_model_is_measured_after_evenly_spaced_epochs(points, expected):
         assert found == shorter.set_params(max_epochs=epochs).fit(X, y).coef_.ravel().tolist()
 
 
-def test_a_fit_that_diverges_is_told_with_what_it_had():
+def test_a_fit_that_diverges_returns_the_curve_so_far():
     X, y = make_data()
     model = LinearRegressor(
         loss="squared", solver="sgd", learning_rate=40.0, max_epochs=9, random_state=0
     )
-    curve = watched(model, coefficients, lambda share: None, X, y.astype(float))
+    curve = fit_monitored(model, coefficients, lambda share: None, X, y.astype(float))
 
     assert curve["diverged"]
     assert len(curve["epochs"]) < 9
     assert len({len(curve.get(name, [])) for name in ("epochs", "seconds", "weights")}) == 1
 
 
-def test_a_measurement_that_fails_leaves_no_half_a_point():
+def test_a_measurement_that_fails_adds_no_partial_point():
     X, y = make_data()
     measured = []
 
@@ -228,7 +230,7 @@ def test_a_measurement_that_fails_leaves_no_half_a_point():
         return {"count": float(len(measured))}
 
     model = LinearClassifier(loss="log", solver="sgd", learning_rate=0.1, random_state=0)
-    curve = watched(model, measure, lambda share: None, X, y)
+    curve = fit_monitored(model, measure, lambda share: None, X, y)
     assert curve["diverged"]
     assert curve["epochs"] == curve["count"] == [1, 2]
     assert len(curve["seconds"]) == 2
@@ -238,14 +240,15 @@ def test_other_tasks_of_a_fit_are_not_measured():
     class Context:
         task_name = "fit"
 
-    watch = Watch(coefficients, lambda share: None)
-    assert watch.on_fit_task_end(None, Context()) is False
-    assert watch.curve == {"epochs": [], "seconds": []}
+    monitor = EpochMonitor(coefficients, lambda share: None)
+    assert monitor.on_fit_task_end(None, Context()) is False
+    assert monitor.curve == {"epochs": [], "seconds": []}
 
 
 def test_a_solver_is_measured_within_an_epoch():
     X, y = make_data(n=10, d=4)
-    problem = Problem(Log(), Examples(as_rows(X), 2.0 * y - 1.0, np.ones(10)), 0.1, True, 4)
+    examples = Examples(as_rows(X), 2.0 * y - 1.0, np.ones(10))
+    problem = Problem(Log(), Ridge(0.1), examples, True, 4)
     shares = []
 
     def measure(state):
@@ -253,7 +256,7 @@ def test_a_solver_is_measured_within_an_epoch():
         return {"steps": state.t[0], "weights": [*w, b]}
 
     solver = make_solver(problem, "sgd", "bottou", 0.3)
-    found = swept(problem, solver, measure, shares.append, epochs=2, points=4)
+    found = sweep_monitored(problem, solver, measure, shares.append, epochs=2, points=4)
     assert found["epochs"] == [0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0]
     assert found["steps"] == [3, 6, 8, 10, 13, 16, 18, 20]
     assert shares == [0.5, 1.0]

@@ -1,4 +1,4 @@
-"""What the studies run, and where the published figures stand beside ours."""
+"""The trials of the studies, and tables with the published figures beside ours."""
 
 import json
 from collections import Counter
@@ -17,7 +17,7 @@ each_study = pytest.mark.parametrize("study", ALL, ids=studies.NAMES)
 
 @each_study
 @pytest.mark.parametrize("quick", [True, False], ids=["quick", "full"])
-def test_a_trial_is_known_by_its_key(study, quick):
+def test_a_key_identifies_a_trial(study, quick):
     trials = study.trials(quick)
     assert trials
     assert set(Counter(trial.key for trial in trials).values()) == {1}
@@ -40,13 +40,13 @@ def test_a_quick_run_is_smaller_and_has_all_parts(study):
 
 
 @each_study
-def test_nothing_run_is_nothing_to_see(study):
+def test_without_results_there_are_no_rows_and_plots(study):
     assert study.findings([]) == []
     for section in study.sections([]):
         assert all(isinstance(item, Table) and not item.rows for item in section.items)
 
 
-# ------------------------------------------------------------------------------- what was published
+# ------------------------------------------------------------------------------- published settings
 
 
 def test_rates_are_those_of_paper_000():
@@ -86,7 +86,7 @@ def test_augment_and_reduce_takes_as_many_steps_as_the_paper():
     assert epochs["omniglot"] * 25_968 == pytest.approx(45_000 * 541, rel=0.01)
 
 
-# -------------------------------------------------------------------------------- where it is shown
+# ------------------------------------------------------------------------------------------- tables
 
 
 def made(part, name, result, **settings):
@@ -99,7 +99,7 @@ def curve(loss, rate=0.1):
 
 
 def rows_of(study, outcomes, title):
-    """Return the rows of the table of that title, by their names."""
+    """Return the rows of the table with the given title, by their names."""
     sections = study.sections(outcomes)
     tables = [item for section in sections for item in section.items if isinstance(item, Table)]
     (table,) = (table for table in tables if table.title == title)

@@ -1,4 +1,4 @@
-"""What a fitted choice model can tell: probabilities, shares, how good it is, and its errors."""
+"""The fitted choice model: probabilities, shares, metrics, standard errors and files."""
 
 from typing import Any
 
@@ -6,16 +6,18 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from monro import persist
 from monro.choice.frames import Choices, column, read_choices
 from monro.choice.likelihood import MOST_PARAMETERS, Likelihood, probabilities
 from monro.rows import Array
-from monro.storage import get_parameters, put_labels, set_parameters, take_labels
+from monro.saving.container import Contents
+from monro.saving.estimator import check_numbers, describe, restore, save
 from monro.summary import Summary, summarise
+
+_ATTRIBUTES = ("attributes_", "history_", "log_likelihood_")
 
 
 class FittedChoice(BaseEstimator):  # type: ignore[misc]
-    """What `ChoiceModel` can do once it is fitted."""
+    """The methods of `ChoiceModel` that need a fitted model."""
 
     coef_: Array
     constants_: Array
@@ -28,6 +30,7 @@ class FittedChoice(BaseEstimator):  # type: ignore[misc]
     # --------------------------------------------------------------------------------- predicting
 
     def _read(self, frame: Any, *, chosen: bool) -> tuple[Choices, Array]:
+        """Return the rows of a frame, with the choices if `chosen`, and their utilities."""
         check_is_fitted(self, "coef_")
         choices, _ = read_choices(
             frame,
@@ -47,7 +50,7 @@ class FittedChoice(BaseEstimator):  # type: ignore[misc]
         return p
 
     def predict(self, frame: Any) -> Array:
-        """Return, for each row of the frame, whether its alternative is the likeliest."""
+        """Return, for each row of the frame, whether its alternative is the most probable one."""
         choices, s = self._read(frame, chosen=False)
         best = np.zeros(s.size, bool)
         starts = choices.starts
@@ -66,7 +69,7 @@ class FittedChoice(BaseEstimator):  # type: ignore[misc]
         return float(-likelihood.slopes(theta)[0].mean())
 
     def score(self, frame: Any, y: None = None) -> float:
-        """Return the share of situations whose likeliest alternative was chosen."""
+        """Return the share of situations whose most probable alternative was chosen."""
         self._read(frame, chosen=True)
         right = self.predict(frame) & (np.asarray(column(frame, self.chosen)) != 0)
         return float(right.sum() / np.unique(column(frame, self.situation)).size)
@@ -85,7 +88,7 @@ class FittedChoice(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         level : float
-            Of the intervals.
+            The confidence level of the intervals.
         """
         check_is_fitted(self, "coef_")
         if self.covariance_ is None:
@@ -103,28 +106,21 @@ class FittedChoice(BaseEstimator):  # type: ignore[misc]
 
     def save(self, path: Any) -> None:
         """Write the fitted model to one file, for `monro.load`."""
-        persist.save(self, path)
+        save(self, path)
 
-    def _to_contents(self) -> persist.Contents:
+    def _to_contents(self) -> Contents:
         check_is_fitted(self, "coef_")
-        contents = persist.Contents({}, {"parameters": get_parameters(self)})
+        contents = describe(self, _ATTRIBUTES)
         contents.arrays.update(coef=self.coef_, constants=self.constants_)
         if self.covariance_ is not None:
             contents.arrays["covariance"] = self.covariance_
-        put_labels("alternatives_", self.alternatives_, contents)
-        fitted = ("attributes_", "history_", "log_likelihood_")
-        contents.about["fitted"] = {name: getattr(self, name) for name in fitted}
         return contents
 
-    def _from_contents(self, contents: persist.Contents) -> None:
-        set_parameters(self, contents.about["parameters"])
-        for name in ("attributes_", "history_", "log_likelihood_"):
-            setattr(self, name, contents.about["fitted"][name])
-        labels = take_labels("alternatives_", contents)
+    def _from_contents(self, contents: Contents) -> None:
+        restore(self, contents, _ATTRIBUTES)
         coef, constants = contents.arrays["coef"], contents.arrays["constants"]
-        if labels is None or coef.shape != (len(self.attributes_),):
+        if coef.shape != (len(self.attributes_),) or constants.shape != self.alternatives_.shape:
             raise ValueError("coef")
-        if constants.shape != labels.shape or not np.isfinite(coef).all():
-            raise ValueError("constants")
-        self.alternatives_, self.coef_, self.constants_ = labels, coef, constants
+        check_numbers(coef, constants)
+        self.coef_, self.constants_ = coef, constants
         self.covariance_ = contents.arrays.get("covariance")

@@ -13,8 +13,8 @@ class Choices(NamedTuple):
     X: Array  # (rows, attributes)
     alternative: Array  # (rows,): codes
     starts: Array  # (situations + 1,)
-    chosen: Array  # (situations,): the row that was chosen; empty where that is not known
-    order: Array  # (rows,): where each was in the frame
+    chosen: Array  # (situations,): the row that was chosen; empty if that is not known
+    order: Array  # (rows,): the row of the frame
     situations: Array  # (situations,): their labels
 
 
@@ -32,7 +32,7 @@ def columns_of(frame: Any) -> list[str]:
 
 
 def column(frame: Any, name: str) -> Array:
-    """Return one column, or say which there are."""
+    """Return one column; raise if the frame does not have it."""
     known = columns_of(frame)
     if name not in known:
         raise ValueError(f"there is no column {name!r}: the frame has {', '.join(map(str, known))}")
@@ -68,7 +68,7 @@ def read_choices(
     attributes: list[str],
     alternatives: Array | None,
 ) -> tuple[Choices, Array]:
-    """Return checked choices, sorted, and the labels of the alternatives.
+    """Check and sort choices; return them, and the labels of the alternatives.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def read_choices(
     attributes : list of str
         Columns of numbers.
     alternatives : array, optional
-        All labels there may be; by default those of the frame.
+        The labels that are allowed; by default those of the frame.
     """
     labels, code = _codes(frame, alternative, alternatives)
     situations, of_row = np.unique(column(frame, situation), return_inverse=True)
@@ -90,8 +90,8 @@ def read_choices(
     of_row, code = of_row[order], code[order]
     again = np.flatnonzero((np.diff(of_row) == 0) & (np.diff(code) == 0))
     if again.size:
-        where = f"{situation} {_told(situations, of_row[again[0]])}"
-        raise ValueError(f"{where} has alternative {_told(labels, code[again[0]])} twice")
+        where = f"{situation} {_label(situations, of_row[again[0]])}"
+        raise ValueError(f"{where} has alternative {_label(labels, code[again[0]])} twice")
     starts = np.append(0, np.cumsum(np.bincount(of_row)))
     choice = np.empty(0, np.int64)
     if chosen is not None:
@@ -101,6 +101,7 @@ def read_choices(
 
 
 def _codes(frame: Any, alternative: str, known: Array | None) -> tuple[Array, Array]:
+    """Return the labels of the alternatives, and each row's code among them."""
     given = column(frame, alternative)
     if known is None:
         labels, code = np.unique(given, return_inverse=True)
@@ -109,7 +110,7 @@ def _codes(frame: Any, alternative: str, known: Array | None) -> tuple[Array, Ar
     strange = np.flatnonzero(known[code] != given)
     if strange.size:
         raise ValueError(
-            f"column {alternative!r}: row {strange[0]} has {_told(given, strange[0])}, an "
+            f"column {alternative!r}: row {strange[0]} has {_label(given, strange[0])}, an "
             "alternative the model does not know"
         )
     return known, code
@@ -126,12 +127,12 @@ def _chosen_rows(
     wrong = np.flatnonzero(count != 1.0)
     if wrong.size:
         raise ValueError(
-            f"{situation} {_told(situations, wrong[0])} has {int(count[wrong[0]])} chosen "
+            f"{situation} {_label(situations, wrong[0])} has {int(count[wrong[0]])} chosen "
             "alternatives: it needs one"
         )
     return np.flatnonzero(flags)
 
 
-def _told(labels: Array, k: int) -> str:
-    """Return a label as a person would write it."""
+def _label(labels: Array, k: int) -> str:
+    """Return a label as one would write it in Python, whatever its NumPy type."""
     return repr(labels[k : k + 1].tolist()[0])

@@ -1,8 +1,8 @@
-"""The exact likelihood of choices and its slope in the utilities, for any law of the noise.
+"""The exact likelihood of choices and its slope in the utilities, for any noise distribution.
 
 With t the utility of the chosen alternative y, ``p = ∫ φ(t - s_y) Π_{j≠y} Φ(t - s_j) dt`` (see
-`monro.integrals`). Under the integrand's own density, ``-d log p/d s_j`` is the mean of
-``φ/Φ(t - s_j)``; and all slopes sum to 0, for only differences of utilities matter.
+`monro.integrals`). Under the density proportional to the integrand, ``-d log p/d s_j`` is the mean
+of ``φ/Φ(t - s_j)``. All slopes sum to 0, because only differences of utilities matter.
 """
 
 import math
@@ -11,11 +11,11 @@ import numpy as np
 
 from monro._jit import kernel
 from monro.choice.frames import Choices
-from monro.integrals import MOST_POINTS, grid_of, log_integrand, log_probabilities
+from monro.integrals import MAX_POINTS, grid_of, log_integrand, log_probabilities
 from monro.links import LINKS, Law, hazard
 from monro.rows import Array
 
-MOST_PARAMETERS = 500  # whose covariance is computed
+MOST_PARAMETERS = 500  # for which the covariance is computed
 
 
 @kernel
@@ -47,7 +47,7 @@ def choice_slopes(
 
 @kernel
 def softmax_slopes(s: Array, starts: Array, chosen: Array, slopes: Array, out: Array) -> None:
-    """Do so for Gumbel noise, where the integral is known: ``p = e^{s_y}/Σ e^{s_j}``."""
+    """`choice_slopes` for Gumbel noise, which has a closed form: ``p = e^{s_y}/Σ e^{s_j}``."""
     for n in range(chosen.size):
         top = -math.inf
         for row in range(starts[n], starts[n + 1]):
@@ -73,19 +73,19 @@ def all_probabilities(law: Law, s: Array, starts: Array, points: Array, out: Arr
 class Likelihood:
     """The mean negative log-likelihood of choices, with a ridge on the attributes' coefficients.
 
-    Parameters are those coefficients, then the constants of all alternatives but the first.
+    The parameters θ are these coefficients, then the constants of all alternatives but the first.
     """
 
     def __init__(self, choices: Choices, n_constants: int, link: str, alpha: float):
         self.choices = choices
         self.n_attributes = choices.X.shape[1]
-        self.n_constants = n_constants  # the first included; 0 for none
+        self.n_constants = n_constants  # including the first, which is 0; or none at all
         self.link = link
         self.alpha = alpha
         self.size = self.n_attributes + max(0, n_constants - 1)
 
     def scales(self) -> Array:
-        """Return how large a step in each parameter is about as long as in the others."""
+        """Return step sizes of the parameters that change the utilities about equally."""
         deviation = self.choices.X.std(axis=0)
         scales = np.ones(self.size)
         scales[: self.n_attributes] = 1.0 / np.where(deviation > 0.0, deviation, 1.0)
@@ -130,7 +130,7 @@ class Likelihood:
 
 
 def covariance(information: Array) -> Array:
-    """Return its inverse, or say that the coefficients are not identified."""
+    """Return the inverse of the information; raise if the coefficients are not identified."""
     values = np.linalg.eigvalsh(information) if information.size else np.ones(1)
     if values[0] <= 1e-10 * max(values[-1], 1e-300):
         raise ValueError(
@@ -147,6 +147,6 @@ def probabilities(link: str, s: Array, starts: Array) -> Array:
         out = s - np.repeat(np.maximum.reduceat(s, starts[:-1]), size)
     else:
         out = np.empty(s.size)
-        all_probabilities(LINKS[link], s, starts, np.empty(MOST_POINTS + 1), out)
+        all_probabilities(LINKS[link], s, starts, np.empty(MAX_POINTS + 1), out)
     p = np.exp(out)
     return np.asarray(p / np.repeat(np.add.reduceat(p, starts[:-1]), size))

@@ -1,24 +1,25 @@
 """ChoiceModel: conditional logit, probit and logistic of alternatives with attributes."""
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import minimize
 from sklearn.utils import check_random_state
 
-from monro import checks
+from monro.checks.parameters import check_choice, check_flag, check_integer, check_number
 from monro.choice.fitted import FittedChoice
 from monro.choice.frames import Choices, columns_of, read_choices
 from monro.choice.likelihood import MOST_PARAMETERS, Likelihood, covariance
-from monro.choice.stochastic import fit_by_draws
+from monro.choice.stochastic import fit_stochastic
 from monro.links import LINKS
 from monro.rows import Array
 
-_SOLVERS = ("auto", "likelihood", "augment-reduce")
+# Rows up to which "auto" maximises the exact likelihood.
 _MOST_ROWS = {"softmax": 20_000_000, "probit": 1_000_000, "logistic": 1_000_000}
 _ITERATIONS = 1000
 _RATE = 0.02
-_CERTAIN = 1e-6  # mean loss of choices that can be told without fail
+_CERTAIN = 1e-6  # a mean loss below it means that the attributes separate the choices
 
 
 class ChoiceModel(FittedChoice):
@@ -30,23 +31,24 @@ class ChoiceModel(FittedChoice):
     Parameters
     ----------
     link : {"softmax", "probit", "logistic"}
-        The law of the noise: Gumbel, standard normal, standard logistic.
+        The distribution of the noise: Gumbel, standard normal, standard logistic.
     situation, alternative, chosen : str
-        Columns of the frame: which situation a row belongs to, which alternative it tells of, and
-        whether that was chosen (1 or True, else 0). An alternative without a row is not available.
+        Columns of the frame: the situation of a row, its alternative, and whether that was chosen
+        (1 or True, else 0). An alternative without a row is not available.
     attributes : list of str, optional
         Columns that utility depends on; by default all others.
     constants : bool
         Whether each alternative has a constant; that of the first is 0.
     alpha : float
-        Strength of the ridge on the attributes' coefficients; constants are free.
+        Strength of the ridge on the attributes' coefficients; constants are not penalised.
     solver : {"auto", "likelihood", "augment-reduce"}
-        "likelihood" maximises the exact likelihood, "augment-reduce" climbs by draws of situations
-        and alternatives. "auto" is the first, up to a million rows (twenty for the softmax).
+        "likelihood" maximises the exact likelihood, "augment-reduce" a bound on it, by sampling
+        situations and alternatives. "auto" is the first up to a million rows (softmax: twenty
+        million).
     situations_per_step, alternatives_per_step : int
         Of "augment-reduce".
     learning_rate : float
-        ρ0 of "augment-reduce".
+        The first learning rate of "augment-reduce".
     max_epochs : int
         Of "augment-reduce".
     random_state : int, RandomState or None
@@ -163,14 +165,8 @@ class ChoiceModel(FittedChoice):
         self.history_ = []
         n_constants = labels.size if self.constants else 0
         likelihood = Likelihood(choices, n_constants, self.link, float(self.alpha))
-        solver = self.solver
-        if solver == "auto":
-            few = choices.X.shape[0] <= _MOST_ROWS[self.link]
-            solver = "likelihood" if few else "augment-reduce"
-        if solver == "likelihood":
-            theta, self.covariance_ = self._climb(likelihood)
-        else:
-            theta, self.covariance_ = self._draw(choices, n_constants), None
+        maximise = _SOLVERS[self._choose_solver(choices.X.shape[0])]
+        theta, self.covariance_ = maximise(self, likelihood)
         self.coef_ = theta[: len(attributes)]
         self.constants_ = np.append(0.0, theta[len(attributes) :])
         if not self.constants:
@@ -179,16 +175,25 @@ class ChoiceModel(FittedChoice):
         return self
 
     def _check_parameters(self) -> None:
-        checks.choice("link", self.link, LINKS)
-        checks.choice("solver", self.solver, _SOLVERS)
-        checks.number("alpha", self.alpha, 0.0)
-        checks.number("learning_rate", self.learning_rate, 0.0, open_at_low=True)
-        checks.flag("constants", self.constants)
+        check_choice("link", self.link, LINKS)
+        check_choice("solver", self.solver, ("auto", *_SOLVERS))
+        check_number("alpha", self.alpha, 0.0)
+        check_number("learning_rate", self.learning_rate, 0.0, open_at_low=True)
+        check_flag("constants", self.constants)
         for name in ("situations_per_step", "alternatives_per_step", "max_epochs"):
-            checks.whole(name, getattr(self, name), 1)
+            check_integer(name, getattr(self, name), 1)
 
-    def _climb(self, likelihood: Likelihood) -> tuple[Array, Array | None]:
-        """Maximise the exact likelihood; its surface is concave for all three links."""
+    def _choose_solver(self, n_rows: int) -> str:
+        """Resolve solver="auto"."""
+        if self.solver != "auto":
+            return str(self.solver)
+        return "likelihood" if n_rows <= _MOST_ROWS[self.link] else "augment-reduce"
+
+    def _maximise_likelihood(self, likelihood: Likelihood) -> tuple[Array, Array | None]:
+        """Return the parameters of the largest likelihood, and their covariance.
+
+        The likelihood is log-concave for all three links.
+        """
         self._check_chosen(likelihood.choices)
         scale = likelihood.scales()
         found = minimize(
@@ -212,7 +217,7 @@ class ChoiceModel(FittedChoice):
         return theta, covariance(likelihood.information(theta))
 
     def _check_chosen(self, choices: Choices) -> None:
-        """Raise for an alternative nobody chose: its constant has no best value."""
+        """Raise for an alternative that was never chosen: its constant has no finite optimum."""
         count = np.bincount(choices.alternative[choices.chosen], minlength=self.alternatives_.size)
         if self.constants and not count.all():
             label = self.alternatives_.tolist()[count.argmin()]
@@ -221,10 +226,11 @@ class ChoiceModel(FittedChoice):
                 "its rows, or use constants=False or solver='augment-reduce'"
             )
 
-    def _draw(self, choices: Choices, n_constants: int) -> Array:
-        return fit_by_draws(
-            choices,
-            n_constants,
+    def _maximise_bound(self, likelihood: Likelihood) -> tuple[Array, None]:
+        """Return parameters found by augment and reduce, which gives no covariance."""
+        theta = fit_stochastic(
+            likelihood.choices,
+            likelihood.n_constants,
             self.link,
             alpha=float(self.alpha),
             learning_rate=float(self.learning_rate),
@@ -234,8 +240,13 @@ class ChoiceModel(FittedChoice):
             rng=np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1)),
             after_epoch=self.history_.append,
         )
+        return theta, None
 
 
+_SOLVERS: dict[str, Callable[[ChoiceModel, Likelihood], tuple[Array, Array | None]]] = {
+    "likelihood": ChoiceModel._maximise_likelihood,
+    "augment-reduce": ChoiceModel._maximise_bound,
+}
 _SEPARATED = (
     "the choices can be told from the attributes without fail: no coefficients are the best, ever "
     "larger ones are better; give alpha > 0, or leave attributes out"

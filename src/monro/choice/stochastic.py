@@ -1,7 +1,7 @@
-"""Augment and reduce for choice data: a few situations a step, a few alternatives of each.
+"""Augment and reduce for choice data: each step samples situations, and alternatives of each.
 
-As in `monro.softmax.reduce`, with attributes that belong to the alternatives: a step costs the
-alternatives it draws, however many a situation has.
+As in `monro.variational.augment_reduce`, but with attributes of the alternatives: the cost of a
+step depends on the alternatives it samples, not on how many a situation has.
 """
 
 import math
@@ -13,13 +13,13 @@ import numpy as np
 from monro._jit import kernel
 from monro.choice.frames import Choices
 from monro.rows import Array
-from monro.softmax.adaptive import move_all, rate_of_step
-from monro.softmax.reduce import (
+from monro.variational.adaptive import move_all, rate_of_step
+from monro.variational.augment_reduce import (
     LOCAL_POWER,
-    Memory,
+    AugmentReduceState,
+    local_step,
     make_model,
-    new_memory,
-    respond,
+    new_augment_reduce_state,
 )
 
 
@@ -36,16 +36,17 @@ def take_situations(
     visits: int,
     beta: Array,
     constants: Array,
-    memory: Memory,
+    memory: AugmentReduceState,
     moves: Array,
     constant_moves: Array,
     z: Array,
     log_c: Array,
     rows: Array,
 ) -> float:
-    """Take the local steps of some situations; leave their gradient in the moves.
+    """Take the local steps of a batch of situations; add their gradient to the moves.
 
-    Of each situation's other alternatives one is drawn from each of up to ``z.size`` equal parts.
+    The alternatives that were not chosen are divided into up to ``z.size`` parts of equal size, and
+    one of each part is sampled. Returns the bound on the batch's log-likelihood.
     """
     a = (1.0 + visits) ** -LOCAL_POWER
     share = chosen.size / batch.size
@@ -74,23 +75,23 @@ def take_situations(
             for f in range(features):
                 score += X[row, f] * beta[f]
             z[d] = score + (constants[alternative[row]] if constants.size > 0 else 0.0)
-        bound += respond(model, z[:m], log_c[:m], memory, n, a, noise[p, 0], noise[p, 1])
-        pull = 0.0
+        bound += local_step(model, z[:m], log_c[:m], memory, n, a, noise[p, 0], noise[p, 1])
+        total = 0.0
         for d in range(m):
             g = share * z[d]
-            pull += g
+            total += g
             for f in range(features):
                 moves[f] -= g * X[rows[d], f]
             if constants.size > 0:
                 constant_moves[alternative[rows[d]]] -= g
         for f in range(features):
-            moves[f] += pull * X[y, f]
+            moves[f] += total * X[y, f]
         if constants.size > 0:
-            constant_moves[alternative[y]] += pull
+            constant_moves[alternative[y]] += total
     return bound
 
 
-def fit_by_draws(
+def fit_stochastic(
     choices: Choices,
     n_constants: int,
     link: str,
@@ -103,13 +104,16 @@ def fit_by_draws(
     rng: np.random.Generator,
     after_epoch: Callable[[float], None],
 ) -> Array:
-    """Return the coefficients of the attributes, then the constants but the first."""
+    """Fit by augment and reduce; return the coefficients, then the constants but the first.
+
+    `after_epoch` is called with the negative mean bound of each epoch.
+    """
     X, alternative, starts, chosen, _, _ = choices
     n = chosen.size
     beta, constants = np.zeros(X.shape[1]), np.zeros(n_constants)
     moves, constant_moves = np.zeros_like(beta), np.zeros_like(constants)
     model = make_model(link)
-    memory = new_memory(model, n, beta, constants)
+    memory = new_augment_reduce_state(model, n, beta, constants)
     z, log_c = np.empty((2, alternatives_per_step))
     rows = np.empty(alternatives_per_step, np.int64)
     t = 0

@@ -1,4 +1,4 @@
-"""The command line. Commands import what they need when they run: --help stays fast."""
+"""The command line. Commands import what they need when they run, so that --help is fast."""
 
 import sys
 from enum import StrEnum
@@ -41,7 +41,7 @@ class Task(StrEnum):
 
 
 class Precision(StrEnum):
-    """How a store keeps its values."""
+    """The precision of the values in a store."""
 
     float32 = "float32"
     float64 = "float64"
@@ -74,7 +74,7 @@ def root(
         False, "--version", callback=_version, is_eager=True, help="Show the version and exit."
     ),
 ) -> None:
-    """Take the options that stand before the command."""
+    """Accept options before the command."""
 
 
 @app.command()
@@ -82,11 +82,11 @@ def demo(
     seed: int = typer.Option(0, help="Seed of every random choice."),
     jobs: int = typer.Option(1, min=1, help="Threads."),
     keep: Annotated[
-        Path | None, typer.Option(help="A folder to leave train.svm and test.svm in.")
+        Path | None, typer.Option(help="A folder to write train.svm and test.svm to.")
     ] = None,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("monro-demo.html"),
 ) -> None:
-    """Do three jobs on real data that needs no download, and write a page about them."""
+    """Fit three models to real data that needs no download, and write a page about them."""
     from monro.cli.demo import run
 
     run(seed, jobs, keep, out)
@@ -101,45 +101,45 @@ def fit(
         str | None, typer.Option(help="hinge, log, squared, …: the default is the estimator's.")
     ] = None,
     solver: Annotated[
-        str | None, typer.Option(help="The solver; the default is the one we would take.")
+        str | None, typer.Option(help="The solver; the default is recommended.")
     ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="NAME=VALUE", help="Any parameter of the estimator; again for more."
+            "--set", metavar="NAME=VALUE", help="Any parameter of the estimator; may be repeated."
         ),
     ] = None,
     template: Annotated[
-        str | None, typer.Option(help="A CRF++ template: what the features of a token are (tag).")
+        str | None, typer.Option(help="A CRF++ template of the features of a token (tag).")
     ] = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(help="Keep the progress here: if killed, the same command goes on."),
+        typer.Option(help="Save the progress here: the same command resumes a killed fit."),
     ] = None,
     features: Annotated[
         int | None,
-        typer.Option(min=1, help="How many features there are, if DATA may lack the last."),
+        typer.Option(min=1, help="The number of features, if DATA may lack the last ones."),
     ] = None,
     first_feature: FirstFeature = None,
     target: Target = None,
     first_label: Annotated[
-        bool, typer.Option("--first-label", help="Of a row's several labels take the lowest.")
+        bool, typer.Option("--first-label", help="If a row has several labels, use the lowest.")
     ] = False,
     soft_labels: Annotated[
-        bool, typer.Option("--soft-labels", help="Of a row's n labels take all, with weight 1/n.")
+        bool, typer.Option("--soft-labels", help="Use all n labels of a row, with weight 1/n each.")
     ] = False,
     classes: Annotated[
         int | None,
-        typer.Option(min=2, help="Labels are 0 … N-1, though not all may occur (softmax)."),
+        typer.Option(min=2, help="The labels are 0 … N-1, even if some do not occur (softmax)."),
     ] = None,
     jobs: Annotated[int, typer.Option(help="Threads; -1 for all cores.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0,
     engine: Annotated[
-        Engine, typer.Option(help="Where to: this process, or a cluster of Ray.")
+        Engine, typer.Option(help="Where to fit: in this process, or on a Ray cluster.")
     ] = Engine.local,
     address: Annotated[
         str | None,
-        typer.Option(help="Of the cluster, HOST:PORT or auto; by default one is started here."),
+        typer.Option(help="The cluster, HOST:PORT or auto; by default one is started here."),
     ] = None,
     json: Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
@@ -198,9 +198,9 @@ def predict(
         int | None, typer.Option(min=1, help="The K best labels, with probability or score.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write to this file, not to stdout.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object a row.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per row.")] = False,
 ) -> None:
-    """Predict a label for each row of DATA, one a line."""
+    """Predict a label for each row of DATA, one per line."""
     from monro.cli.models import predict as run
 
     run(model, data, proba=proba, top_k=top_k, out=out, as_json=json)
@@ -212,7 +212,7 @@ def evaluate(
     data: DataArgument,
     target: Target = None,
     soft_labels: Annotated[
-        bool, typer.Option("--soft-labels", help="Take all labels of a row: P@k and nDCG@k.")
+        bool, typer.Option("--soft-labels", help="Use all labels of a row: P@k and nDCG@k.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -233,15 +233,15 @@ def reproduce(
     ],
     dataset: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Run on this data set only; again for more."),
+        typer.Option(metavar="NAME", help="Run on this data set only; may be repeated."),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Small, in a minute: to see that it works.")
+        bool, typer.Option("--quick", help="A small version that takes a minute, as a test.")
     ] = False,
     out: Annotated[Path, typer.Option(help="The folder of results.")] = Path("monro-results"),
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
-    """Redo a paper's tables and figures; run again, it goes on where it was killed."""
+    """Reproduce the tables and figures of a paper; a killed run resumes if run again."""
     from monro.cli.studies import reproduce as run
 
     run(study, dataset or [], out, quick=quick, quiet=quiet)
@@ -249,10 +249,10 @@ def reproduce(
 
 @app.command()
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What reproduce wrote.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that reproduce wrote.")],
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
 ) -> None:
-    """Make one page of results, with tables and plots, to be opened in a browser."""
+    """Write a page of results with tables and plots, for a browser."""
     from monro.cli.studies import report as run
 
     run(folder, out)
@@ -261,10 +261,10 @@ def report(
 @app.command(name="compile")
 def compile_(
     all_: Annotated[
-        bool, typer.Option("--all", help="Every solver, not only those of auto.")
+        bool, typer.Option("--all", help="All solvers, not only the defaults.")
     ] = False,
 ) -> None:
-    """Compile the kernels now, so that no later run has to wait for it."""
+    """Compile the kernels now, so that later runs do not have to."""
     from monro.cli.warm import run
 
     run(every=all_)
@@ -280,7 +280,7 @@ def list_(json: Json = False) -> None:
 
 @data_app.command()
 def info(name: SetName, json: Json = False) -> None:
-    """Tell what a data set is: size, origin, licence, files, checksums."""
+    """Describe a data set: size, origin, licence, files, checksums."""
     from monro.cli.data import info as run
 
     run(name, as_json=json)
@@ -288,7 +288,7 @@ def info(name: SetName, json: Json = False) -> None:
 
 @data_app.command()
 def fetch(name: SetName) -> None:
-    """Bring a data set to this machine and check it."""
+    """Download a data set, if necessary, and verify its checksums."""
     from monro.cli.data import fetch as run
 
     run(name)
@@ -297,17 +297,17 @@ def fetch(name: SetName) -> None:
 @data_app.command()
 def convert(
     data: DataArgument,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to make.")],
-    dtype: Annotated[Precision, typer.Option(help="How to keep the values.")] = Precision.float32,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to create.")],
+    dtype: Annotated[
+        Precision, typer.Option(help="The precision of the values.")
+    ] = Precision.float32,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the shuffle.")] = 0,
-    features: Annotated[
-        int | None, typer.Option(min=1, help="How many features there are.")
-    ] = None,
+    features: Annotated[int | None, typer.Option(min=1, help="The number of features.")] = None,
     first_feature: FirstFeature = None,
     target: Target = None,
     json: Json = False,
 ) -> None:
-    """Convert DATA to a store: shuffled once, trained on where it lies, larger than memory."""
+    """Convert DATA to a store: shuffled on disk, for training on data larger than memory."""
     from monro.cli.data import convert as run
 
     run(
@@ -323,7 +323,7 @@ def convert(
 
 
 def main() -> None:
-    """Run the command line; end with one clear line where the input is at fault."""
+    """Run the command line; on bad input, exit with a one-line error message."""
     from monro.errors import MonroError
 
     try:

@@ -8,14 +8,15 @@ from monro.cli.common import check_model, make_estimator, print_result, run_fit,
 from monro.cli.models import check_labels, read_data
 from monro.data.files import is_stdin
 from monro.data.registry import resolve, target_of
-from monro.progress import patient_console
-from monro.ray import RayLinearClassifier, RaySoftmaxClassifier
-from monro.ray.shards import dataset_of, read_parquet
-from monro.ray.softmax import forget
-from monro.ray.team import connect
+from monro.progress import pipe_safe_console
+from monro.ray.datasets import dataset_of, read_parquet
+from monro.ray.folder_checkpoint import remove_checkpoint
+from monro.ray.linear import RayLinearClassifier
+from monro.ray.softmax import RaySoftmaxClassifier
+from monro.ray.worker_pool import connect
 
 _ESTIMATORS: dict[str, Any] = {"binary": RayLinearClassifier, "softmax": RaySoftmaxClassifier}
-_BLOCKS = 16  # that rows read here are sent to the cluster in
+_BLOCKS = 16  # in which rows read by this process are sent to the cluster
 
 
 def fit(
@@ -34,11 +35,11 @@ def fit(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Fit on a cluster and save; say what was done.
+    """Fit on a cluster, save the model, and print a summary.
 
-    The nodes read Parquet themselves, other files this process reads for them.
+    Nodes read Parquet files themselves; all other files are read by this process.
     """
-    console = patient_console(stderr=True, quiet=quiet)
+    console = pipe_safe_console(stderr=True, quiet=quiet)
     estimator = make_estimator(_ESTIMATORS[task], parameters, settings, quiet)
     check_model(model, data_name, checkpoint)
     begin = time.perf_counter()
@@ -70,9 +71,9 @@ def fit(
     local = estimator.to_local()
     if layout is not None:
         local._layout = layout._asdict()
-    if checkpoint is not None and checkpoint.is_dir():  # of a softmax
+    if checkpoint is not None and checkpoint.is_dir():  # the checkpoint of a softmax is a folder
         save_model(local, model, None)
-        forget(checkpoint)
+        remove_checkpoint(checkpoint)
     else:
         save_model(local, model, checkpoint)
     seconds = time.perf_counter() - begin

@@ -1,4 +1,4 @@
-"""What the commands share: settings, what is printed, and where to."""
+"""Shared parts of the commands: settings, output and fitting."""
 
 import difflib
 import json
@@ -13,26 +13,27 @@ from rich.console import Console
 from rich.table import Table
 
 from monro._jit import announce_compilation
-from monro.persist import kind_of, replacing
-from monro.progress import patient_console
+from monro.progress import pipe_safe_console
+from monro.saving.atomic import atomic_path
+from monro.saving.container import kind_of
 
-COMPILING = "compiling: once, then it is cached on disk …"
-_WORDS = {"true": True, "false": False, "none": None, "null": None}
+COMPILING = "compiling, once: the result is cached on disk …"
+_LITERALS = {"true": True, "false": False, "none": None, "null": None}
 
 
 # --------------------------------------------------------------------------------------- --set a=b
 
 
 def parse_value(text: str) -> Any:
-    """Return what a value on the command line means: a number, True, False, None, or a word.
+    """Return the value of a text on the command line: a number, True, False, None, or the text.
 
     Examples
     --------
     >>> [parse_value(text) for text in ("1e-4", "20", "true", "none", "log")]
     [0.0001, 20, True, None, 'log']
     """
-    if text.lower() in _WORDS:
-        return _WORDS[text.lower()]
+    if text.lower() in _LITERALS:
+        return _LITERALS[text.lower()]
     for number in (int, float):
         try:
             return number(text)
@@ -42,7 +43,7 @@ def parse_value(text: str) -> Any:
 
 
 def parse_settings(settings: list[str], names: list[str]) -> dict[str, Any]:
-    """Return the parameters of ``--set name=value``, their names checked."""
+    """Return the parameters of ``--set name=value``; raise for a name that is not in `names`."""
     values = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
@@ -60,24 +61,24 @@ def parse_settings(settings: list[str], names: list[str]) -> dict[str, Any]:
 
 
 def say(console: Console, text: str) -> None:
-    """Print text as it is."""
+    """Print text without markup, highlighting and wrapping."""
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_table(title: str, cells: dict[str, Any]) -> None:
-    """Print names and values."""
-    console = patient_console()
+    """Print a title and a table of names and values."""
+    console = pipe_safe_console()
     say(console, title)
     table = Table(show_header=False)
     table.add_column("", style="bold")
     table.add_column("", justify="right")
     for name, value in cells.items():
-        table.add_row(name.replace("_", " "), text_of(value))
+        table.add_row(name.replace("_", " "), format_value(value))
     console.print(table)
 
 
-def text_of(value: Any) -> str:
-    """Return a value as a table shows it."""
+def format_value(value: Any) -> str:
+    """Return a value as text for a table."""
     if isinstance(value, float):
         return f"{value:.5g}"
     if isinstance(value, int):
@@ -98,17 +99,17 @@ def print_result(title: str, result: dict[str, Any], as_json: bool) -> None:
 
 @contextmanager
 def output(out: Path | None) -> Iterator[IO[str]]:
-    """Open the file to write to, which appears only when it is whole; or stdout."""
+    """Yield the file to write to, which is created atomically; stdout if `out` is None."""
     if sys.stdout is None and out is None:
         raise OSError("standard output: it is closed; use --out")
     if out is None:
         try:
             yield sys.stdout
             sys.stdout.flush()
-        except BrokenPipeError:  # whoever reads has seen enough, and Python is not to flush again
+        except BrokenPipeError:  # the reader is gone; redirect, so that Python does not flush again
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     else:
-        with replacing(out) as temporary, temporary.open("w") as file:
+        with atomic_path(out) as temporary, temporary.open("w") as file:
             yield file
 
 
@@ -116,13 +117,13 @@ def output(out: Path | None) -> Iterator[IO[str]]:
 
 
 def make_estimator(kind: Any, parameters: dict[str, Any], settings: list[str], quiet: bool) -> Any:
-    """Return an estimator with these parameters and those of --set; it tells how far it is."""
+    """Return an estimator with these parameters and those of --set, verbose unless quiet."""
     parameters = parameters | parse_settings(settings, sorted(kind().get_params()))
     return kind(**{"verbose": 0 if quiet else 1} | parameters)
 
 
 def check_output(out: Path, *inputs: str | Path) -> None:
-    """Raise if what is to be written would destroy what is to be read."""
+    """Raise if the output would overwrite an input, or cannot be written."""
     for name in inputs:
         if Path(name).exists() and out.exists() and out.samefile(name):
             raise ValueError(f"{out}: this is what is to be read; give another name to write to")
@@ -133,7 +134,7 @@ def check_output(out: Path, *inputs: str | Path) -> None:
 
 
 def check_model(model: Path, data_name: str, checkpoint: Path | None) -> None:
-    """Raise if a model is to be written over what is to be read, or over a file that is none."""
+    """Raise if the model file would overwrite an input, or a file that is not a model."""
     check_output(model, data_name, *([checkpoint] if checkpoint else []))
     if model.is_file() and model.stat().st_size and kind_of(model) != "model":
         raise ValueError(
@@ -144,20 +145,20 @@ def check_model(model: Path, data_name: str, checkpoint: Path | None) -> None:
 def run_fit(
     console: Console, estimator: Any, checkpoint: Path | None, fit: Callable[[], Any]
 ) -> None:
-    """Fit; where that is interrupted, say what is left of it."""
+    """Fit; if that is interrupted, say how to resume."""
     try:
         with announce_compilation(lambda: say(console, COMPILING)):
             fit()
     except KeyboardInterrupt:
         kept = checkpoint is not None and checkpoint.exists()
-        after = ": run the same command to go on" if kept else ", nothing is saved"
+        after = ": run the same command to resume" if kept else ", nothing is saved"
         epochs = len(getattr(estimator, "history_", []))
-        say(patient_console(stderr=True), f"monro: interrupted after {epochs} epochs{after}")
+        say(pipe_safe_console(stderr=True), f"monro: interrupted after {epochs} epochs{after}")
         raise
 
 
 def save_model(estimator: Any, model: Path, checkpoint: Path | None) -> None:
-    """Save; then the model is safe, and the checkpoint's work is done."""
+    """Save the model, then remove the checkpoint."""
     estimator.save(model)
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)

@@ -56,7 +56,7 @@ def list_sets(*, as_json: bool) -> None:
 
 
 def info(name: str, *, as_json: bool) -> None:
-    """Print all that is known of a data set."""
+    """Print the description of a data set."""
     data_set = registry.find(name)
     if as_json:
         print(json.dumps(registry.as_json(data_set)))
@@ -84,7 +84,7 @@ def _describe(file: File) -> str:
 
 
 def fetch(name: str) -> None:
-    """Bring all files of a data set here, and check them."""
+    """Download the files of a data set, if necessary, and verify their checksums."""
     console = Console()
     data_set = registry.find(name)
     for file in (*data_set.parts.values(), *data_set.extra):
@@ -103,7 +103,7 @@ def convert(
     target: str | None,
     as_json: bool,
 ) -> None:
-    """Convert a file to a store, showing the rows as they come."""
+    """Convert a file to a store, showing the number of rows as progress."""
     from monro.data.convert import convert as run
     from monro.data.read import is_table
 

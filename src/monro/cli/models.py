@@ -16,47 +16,47 @@ from monro.cli.common import (
     COMPILING,
     check_model,
     check_output,
+    format_value,
     make_estimator,
     output,
     print_result,
     run_fit,
     save_model,
     say,
-    text_of,
 )
 from monro.data.parquet import is_large
 from monro.data.read import Data, Layout, is_table, read
 from monro.data.registry import resolve, target_of
 from monro.data.sources import open_source
 from monro.errors import DataError
-from monro.linear import _checks
 from monro.linear.classifier import LinearClassifier
+from monro.linear.parameters import check_linear_parameters
 from monro.linear.regressor import LinearRegressor
-from monro.progress import patient_console
+from monro.progress import pipe_safe_console
 from monro.rows import Array
 from monro.softmax.classifier import SoftmaxClassifier
-from monro.softmax.plans import check_parameters
+from monro.softmax.parameters import check_softmax_parameters
 
 _ESTIMATORS: dict[str, Any] = {
     "binary": LinearClassifier,
     "regression": LinearRegressor,
     "softmax": SoftmaxClassifier,
 }
-_MEASURED = ("objective", "log_loss", "validation_loss")
+_REPORTED = ("objective", "log_loss", "validation_loss")
 
 
-# ------------------------------------------------------------------------------------------ output
+# ------------------------------------------------------------------------------------------- input
 
 
 def read_data(console: Console, name: str, **options: Any) -> Data:
-    """Read a file, or the data set of that name; say so if that has to be compiled first."""
+    """Read a file or a named data set; announce if the reader has to be compiled first."""
     path = resolve(name)
     with announce_compilation(lambda: say(console, COMPILING)):
         return read(path, **options)
 
 
-def _read_to_fit(console: Console, name: str, **options: Any) -> Data:
-    """Read a file; Parquet in a folder or a large file is not read, but written as a store."""
+def _read_training_data(console: Console, name: str, **options: Any) -> Data:
+    """Read a file; large Parquet is not read into memory but converted to a temporary store."""
     path = resolve(name)
     if not is_large(path):
         return read_data(console, name, **options)
@@ -71,10 +71,10 @@ def _read_to_fit(console: Console, name: str, **options: Any) -> Data:
     return Data(X, labels, layout, "Parquet", notes)  # type: ignore[arg-type]
 
 
-def _read_for(
+def _read_for_model(
     estimator: Any, model: Path, console: Console, data_name: str, **options: Any
 ) -> Data:
-    """Return data read as the training data of a model was."""
+    """Return data read with the layout of a model's training data."""
     if isinstance(estimator, monro.ChoiceModel):
         raise ValueError(
             f"{model}: this is a ChoiceModel, which reads data frames: use it in Python"
@@ -84,7 +84,7 @@ def _read_for(
         names = tuple(layout["names"]) if layout["names"] else None
         layout = Layout(**layout | {"names": names})
         return read_data(console, data_name, layout=layout, **options)
-    # Saved from Python: little is known of the columns.
+    # The model was saved from Python, without a layout.
     path = resolve(data_name)
     if is_table(path) or Path(path).is_dir():
         names = getattr(estimator, "feature_names_in_", None)
@@ -100,7 +100,10 @@ def _read_for(
 
 
 def check_labels(data: Data, task: str, name: str, decided: bool) -> None:
-    """Raise if labels are not what the task needs, or nobody decided which of several counts."""
+    """Raise if the labels do not suit the task.
+
+    `decided` says that the user chose which of several labels of a row to use.
+    """
     if task == "softmax" and data.several_labels and not decided:
         raise DataError(
             f"{data.several_labels:,} rows have several labels",
@@ -117,9 +120,9 @@ def check_labels(data: Data, task: str, name: str, decided: bool) -> None:
 
 def _check_parameters(estimator: Any) -> None:
     if isinstance(estimator, SoftmaxClassifier):
-        check_parameters(estimator)
+        check_softmax_parameters(estimator)
     else:
-        _checks.parameters(estimator, estimator._losses)
+        check_linear_parameters(estimator, estimator._losses)
 
 
 def fit(
@@ -139,7 +142,7 @@ def fit(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Fit and save; say what was done."""
+    """Fit, save the model, and print the result."""
     if task != "softmax" and (first_label or soft_labels or n_classes is not None):
         raise ValueError("--first-label, --soft-labels and --classes are for --task softmax")
     if first_label and soft_labels:
@@ -148,14 +151,14 @@ def fit(
         raise ValueError("--loss: --task softmax has one loss, the negative log-likelihood")
     if n_classes is not None:
         parameters["classes"] = np.arange(n_classes)
-    console = patient_console(stderr=True, quiet=quiet)
+    console = pipe_safe_console(stderr=True, quiet=quiet)
     estimator = make_estimator(_ESTIMATORS[task], parameters, settings, quiet)
     _check_parameters(estimator)
     check_model(model, data_name, checkpoint)
 
     begin = time.perf_counter()
     target = target or target_of(data_name)
-    data = _read_to_fit(
+    data = _read_training_data(
         console,
         data_name,
         n_features=n_features,
@@ -182,7 +185,7 @@ def fit(
             console, estimator, checkpoint, lambda: estimator.fit(data.X, y, checkpoint=checkpoint)
         )
     except ValueError as error:
-        if str(error).startswith(("y ", "y:", "X ", "X:")):  # say whose
+        if str(error).startswith(("y ", "y:", "X ", "X:")):  # say which data
             raise DataError(str(error), data_name) from None
         raise
     seconds = time.perf_counter() - begin
@@ -201,16 +204,16 @@ def fit(
         **({"kept_epoch": kept["epoch"]} if "validation_loss" in kept else {}),
         "seconds": seconds,
         **({"mean_loss": kept["loss"]} if task != "softmax" else {}),
-        **{name: kept[name] for name in _MEASURED if name in kept},
+        **{name: kept[name] for name in _REPORTED if name in kept},
     }
     print_result(type(estimator).__name__, result, as_json)
 
 
 def _kept_epoch(estimator: Any) -> dict[str, Any]:
-    """Return the record of the epoch whose weights were kept."""
+    """Return the record of the epoch whose weights were kept: the one of lowest validation loss."""
     history: list[dict[str, Any]] = estimator.history_
-    judged = [record for record in history if "validation_loss" in record]
-    return min(judged, key=lambda record: record["validation_loss"], default=history[-1])
+    validated = [record for record in history if "validation_loss" in record]
+    return min(validated, key=lambda record: record["validation_loss"], default=history[-1])
 
 
 # ---------------------------------------------------------------------------------------- predict
@@ -224,14 +227,14 @@ def _probabilities(estimator: Any, X: Any, model: Path) -> Array:
 
 
 def _class_scores(estimator: Any, X: Any) -> Array:
-    """Return a score for each class: its probability where there is one."""
+    """Return a score for each class: its probability if the model has probabilities."""
     if hasattr(estimator, "predict_proba"):
         return np.asarray(estimator.predict_proba(X))
     scores = estimator.decision_function(X)
     return np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
 
 
-def _best(estimator: Any, X: Any, k: int) -> tuple[Array, Array]:
+def _top_k_labels(estimator: Any, X: Any, k: int) -> tuple[Array, Array]:
     """Return the k best labels of each row, and their probabilities or scores."""
     if hasattr(estimator, "predict_top_k"):
         labels, log_proba = estimator.predict_top_k(X, k)
@@ -254,12 +257,12 @@ def predict(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Write predictions, one row a line."""
+    """Write predictions, one row per line."""
     if proba and top_k is not None:
         raise ValueError("--proba and --top-k: give one of them")
     if out is not None:
         check_output(out, model, data_name)
-    console = patient_console(stderr=True)
+    console = pipe_safe_console(stderr=True)
     estimator = monro.load(model)
     if isinstance(estimator, monro.CRFTagger):
         from monro.cli.tagging import predict as tag
@@ -267,7 +270,7 @@ def predict(
         with announce_compilation(lambda: say(console, COMPILING)):
             tag(estimator, data_name, proba=proba, top_k=top_k, out=out, as_json=as_json)
         return
-    data = _read_for(estimator, model, console, data_name, labelled=False)
+    data = _read_for_model(estimator, model, console, data_name, labelled=False)
     X = data.X
     classes = getattr(estimator, "classes_", None)
     if top_k is not None and classes is None:
@@ -291,7 +294,7 @@ def predict(
                 for label, row in zip(labels, table, strict=True)
             )
     elif top_k is not None:
-        labels_of, best_of = _best(estimator, X, top_k)
+        labels_of, best_of = _top_k_labels(estimator, X, top_k)
         named, best = labels_of.tolist(), best_of.tolist()
         if as_json:
             lines = (
@@ -315,14 +318,14 @@ def predict(
 # --------------------------------------------------------------------------------------- evaluate
 
 
-def _check_known(data: Data, classes: Array, name: str) -> None:
-    """Raise if a row has a label that is none of the model's."""
+def _check_labels_known(data: Data, classes: Array, name: str) -> None:
+    """Raise if a row has a label that the model does not know."""
     rows, labels = data.pairs or (np.arange(data.X.shape[0]), np.asarray(data.y))
     unknown = np.flatnonzero(~np.isin(labels, classes))
     if unknown.size:
         row, label = rows[unknown[0]] + 1, labels[unknown[0]]
         raise DataError(
-            f"row {row} has the label {label}, the model knows {text_of(classes.tolist())}",
+            f"row {row} has the label {label}, the model knows {format_value(classes.tolist())}",
             name,
             cure="leave out rows of other labels, or declare them all when you fit",
         )
@@ -330,7 +333,7 @@ def _check_known(data: Data, classes: Array, name: str) -> None:
 
 def _classifier_metrics(estimator: Any, data: Data, name: str) -> dict[str, float]:
     X, y, classes = data.X, np.asarray(data.y), estimator.classes_
-    _check_known(data, classes, name)
+    _check_labels_known(data, classes, name)
     if hasattr(estimator, "evaluate"):
         targets = y if data.pairs is None else data.indicator(classes)[0]
         measures: dict[str, float] = estimator.evaluate(X, targets)
@@ -374,7 +377,7 @@ def evaluate(
 ) -> None:
     """Print metrics of the model on labelled data."""
     options = {"target": target} if target else {}
-    console = patient_console(stderr=True)
+    console = pipe_safe_console(stderr=True)
     estimator = monro.load(model)
     if isinstance(estimator, monro.CRFTagger):
         if target is not None or soft_labels:
@@ -384,7 +387,7 @@ def evaluate(
         with announce_compilation(lambda: say(console, COMPILING)):
             count(estimator, model, data_name, as_json=as_json)
         return
-    data = _read_for(estimator, model, console, data_name, all_labels=soft_labels, **options)
+    data = _read_for_model(estimator, model, console, data_name, all_labels=soft_labels, **options)
     if soft_labels and not isinstance(estimator, SoftmaxClassifier):
         raise ValueError(f"{model}: --soft-labels needs a model of --task softmax")
     assert data.y is not None

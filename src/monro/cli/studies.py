@@ -1,4 +1,4 @@
-"""monro reproduce and monro report: the papers redone, and a page of what came out."""
+"""monro reproduce and monro report: reproductions of papers, and a page of their results."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ from rich.table import Table as RichTable
 from monro import studies
 from monro._jit import announce_compilation
 from monro.cli.common import COMPILING, check_output, say
-from monro.progress import patient_console
+from monro.progress import pipe_safe_console
 from monro.report.content import Page, Section, Table
 from monro.report.page import write
 from monro.studies import runner
@@ -16,14 +16,14 @@ from monro.studies.journal import Journal
 from monro.studies.study import Outcome, Study, chapter
 
 _LEAD = (
-    "Five papers on fitting linear models by stochastic approximation, redone by monro: what they "
-    "tabulate and plot, with the published figure beside ours. Every loss is exact, and every "
-    "method is measured by the same code."
+    "Five papers on fitting linear models by stochastic approximation, reproduced with monro: "
+    "their tables and plots, with the published figures beside ours. Every loss is exact, and "
+    "every method is measured by the same code."
 )
 
 
 def reproduce(name: str, sets: Sequence[str], out: Path, *, quick: bool, quiet: bool) -> None:
-    """Run a study, or all, and print what it found."""
+    """Run a study, or all studies, and print the findings."""
     names = studies.NAMES if name == "all" else (name,)
     unknown = [each for each in names if each not in studies.NAMES]
     if unknown:
@@ -33,17 +33,17 @@ def reproduce(name: str, sets: Sequence[str], out: Path, *, quick: bool, quiet: 
     chosen = [studies.get(each) for each in names]
     known = dict.fromkeys(one for study in chosen for one in study.sets)
     runner.check_sets(sets, known, name)
-    console = patient_console()
+    console = pipe_safe_console()
     for study in chosen:
         own = [one for one in sets if one in study.sets]
-        if sets and not own:  # of all studies, those that have it
+        if sets and not own:  # with "all", run those that have the data set
             continue
-        with announce_compilation(lambda: say(patient_console(stderr=True), COMPILING)):
+        with announce_compilation(lambda: say(pipe_safe_console(stderr=True), COMPILING)):
             outcomes = runner.run(study, out, quick=quick, sets=own, show=not quiet)
         _print_findings(study, outcomes)
         path = runner.journal_path(out, study, quick=quick)
         say(console, f"{path} has {len(outcomes)} results")
-    say(console, f"monro report {out} makes a page of them")
+    say(console, f"monro report {out} writes a page of them")
 
 
 def _print_findings(study: Study, outcomes: Sequence[Outcome]) -> None:
@@ -53,11 +53,11 @@ def _print_findings(study: Study, outcomes: Sequence[Outcome]) -> None:
     table.add_column("here", justify="right")
     for row in study.findings(outcomes):
         table.add_row(*row)
-    patient_console().print(table, markup=False)
+    pipe_safe_console().print(table, markup=False)
 
 
 def report(folder: Path, out: Path) -> None:
-    """Make a page of all results in a folder."""
+    """Write a page of all results in a folder."""
     if not folder.is_dir():
         raise ValueError(f"{folder}: there is no such folder; monro reproduce makes it")
     check_output(out)
@@ -65,11 +65,11 @@ def report(folder: Path, out: Path) -> None:
     if not page.chapters:
         raise ValueError(f"{folder}: no results of a study are here; run monro reproduce first")
     write(page, out)
-    say(patient_console(), f"{out}: {', '.join(part.title for part in page.chapters)}")
+    say(pipe_safe_console(), f"{out}: {', '.join(part.title for part in page.chapters)}")
 
 
 def make_page(folder: Path) -> Page:
-    """Return the page of the results in a folder; those of a full run where there are some."""
+    """Return the page of the results in a folder; full runs take precedence over quick ones."""
     chapters, tables = [], []
     for name in studies.NAMES:
         study = studies.get(name)
@@ -84,9 +84,9 @@ def make_page(folder: Path) -> Page:
     summary = Section(
         "Summary",
         "A linear model scores each class by a weighted sum of features. The weights are found by "
-        "taking the examples one after the other and moving the weights a little at each: how far, "
-        "in which direction, and at what cost is what these papers are about. Below are the main "
-        "figures; each study has its tables and plots further down.",
+        "visiting the examples one at a time and changing the weights a little at each: how far, "
+        "in which direction, and at what cost is the subject of these papers. Below are the main "
+        "figures; the tables and plots of each study follow.",
         tables,
     )
-    return Page("Five papers redone", _LEAD, summary, chapters)
+    return Page("Five papers reproduced", _LEAD, summary, chapters)

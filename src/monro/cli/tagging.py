@@ -1,4 +1,4 @@
-"""monro fit, predict and evaluate for taggers, on files of columns."""
+"""monro fit, predict and evaluate for taggers, on CoNLL files."""
 
 import json
 import time
@@ -22,7 +22,7 @@ from monro.crf.tagger import CRFTagger
 from monro.data.conll import Sentences, Token, conll_blocks
 from monro.data.registry import resolve
 from monro.errors import DataError
-from monro.progress import patient_console
+from monro.progress import pipe_safe_console
 
 
 def fit(
@@ -35,8 +35,8 @@ def fit(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Fit to a file of columns and save; say what was done."""
-    console = patient_console(stderr=True, quiet=quiet)
+    """Fit to a CoNLL file, save the model, and print the result."""
+    console = pipe_safe_console(stderr=True, quiet=quiet)
     tagger: CRFTagger = make_estimator(CRFTagger, parameters, settings, quiet)
     tagger._check_parameters()
     check_model(model, data_name, checkpoint)
@@ -49,7 +49,7 @@ def fit(
     last = tagger.history_[-1]
     result = {
         "model": str(model),
-        "sentences": int(tagger._seen),
+        "sentences": int(tagger._fitted.sentences),
         "tags": tagger.classes_.tolist(),
         "features": tagger.n_features_,
         "parameters": tagger.n_parameters_,
@@ -64,9 +64,10 @@ def fit(
 
 
 def _blocks(tagger: CRFTagger, data_name: str) -> Iterator[tuple[Sentences, bool]]:
-    """Yield the sentences of a file as the tagger reads them, and whether tags follow."""
-    expected = tagger._map.n_columns
-    if tagger._map.templates is None:
+    """Yield blocks of the sentences of a file, and whether their last column is the tag."""
+    features = tagger._fitted.features
+    expected = features.n_columns
+    if features.templates is None:
         raise ValueError("the model was fitted on lists or dicts of features: use it in Python")
     for block in conll_blocks(resolve(data_name), tagged=False):
         found = len(block.tokens[0][0])
@@ -79,8 +80,8 @@ def _blocks(tagger: CRFTagger, data_name: str) -> Iterator[tuple[Sentences, bool
         yield block, found > expected
 
 
-def _plain(tokens: list[list[Token]], tagged: bool) -> list[list[Token]]:
-    """Return tokens without their tags."""
+def _without_tags(tokens: list[list[Token]], tagged: bool) -> list[list[Token]]:
+    """Return tokens without their tags, if they have tags."""
     return [[token[:-1] for token in sentence] for sentence in tokens] if tagged else tokens
 
 
@@ -93,10 +94,10 @@ def predict(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Write the columns again, with the predicted tag behind them."""
+    """Write the columns of the input, followed by the predicted tag."""
     with output(out) as file:
         for block, tagged in _blocks(tagger, data_name):
-            sentences = _plain(block.tokens, tagged)
+            sentences = _without_tags(block.tokens, tagged)
             if top_k is not None:
                 texts = _n_best(tagger, block.tokens, sentences, top_k, as_json)
             elif proba:
@@ -145,7 +146,7 @@ def _n_best(
 
 
 def evaluate(tagger: CRFTagger, model: Path, data_name: str, *, as_json: bool) -> None:
-    """Print conlleval's table."""
+    """Print the table of conlleval."""
     true: list[list[str]] = []
     predicted: list[list[str]] = []
     for block, tagged in _blocks(tagger, data_name):
@@ -154,10 +155,10 @@ def evaluate(tagger: CRFTagger, model: Path, data_name: str, *, as_json: bool) -
                 "its tokens have no tags", data_name, cure="give the tag as the last column"
             )
         true += [[token[-1] for token in sentence] for sentence in block.tokens]
-        predicted += tagger.predict(_plain(block.tokens, True))
+        predicted += tagger.predict(_without_tags(block.tokens, True))
     result = count_chunks(true, predicted)
     if not as_json:
-        say(patient_console(), f"{model} on {data_name}\n{result.table()}")
+        say(pipe_safe_console(), f"{model} on {data_name}\n{result.table()}")
         return
     kinds = {"overall": result.overall} | result.by_type
     counts = {

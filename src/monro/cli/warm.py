@@ -1,4 +1,4 @@
-"""monro compile: fill the kernel cache before it is needed."""
+"""monro compile: fill the kernel cache in advance."""
 
 import time
 from itertools import product
@@ -9,23 +9,23 @@ import scipy.sparse as sp
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from monro.crf.solvers import SOLVERS as SOLVERS_OF_TAGS
+from monro.crf.solvers import SOLVERS as CRF_SOLVERS
 from monro.crf.tagger import CRFTagger
 from monro.data.scan import scan_block
 from monro.linear.classifier import LinearClassifier
-from monro.linear.columns import columns_of
+from monro.linear.columns import used_columns
 from monro.linear.regressor import LinearRegressor
 from monro.linear.solvers import SOLVERS
-from monro.linear.train import average_rows
+from monro.linear.threads import average_rows
 from monro.rows import WIDE
 from monro.softmax.classifier import SoftmaxClassifier
-from monro.softmax.solvers import SOLVERS as SOFTMAX
+from monro.softmax.solvers import SOLVERS as SOFTMAX_SOLVERS
 
-_AUTO = ("dual", "aisgd")
+_DEFAULT_SOLVERS = ("dual", "aisgd")
 
 
-def _rows() -> dict[str, Any]:
-    """Return a small matrix of each kind that has kernels of its own."""
+def _matrices() -> dict[str, Any]:
+    """Return a small matrix of each kind that kernels are specialised for."""
     X = np.random.default_rng(0).random((30, 12))
     sparse = sp.csr_matrix(X)
     wide = sp.csr_matrix(
@@ -39,7 +39,7 @@ def _rows() -> dict[str, Any]:
 
 
 def _softmax_jobs(every: bool) -> list[tuple[dict[str, Any], tuple[str, Any]]]:
-    """Return settings of SoftmaxClassifier and rows: all that have kernels of their own."""
+    """Return parameters of SoftmaxClassifier and matrices that kernels are specialised for."""
     settings: list[dict[str, Any]] = [
         {"solver": "implicit"},
         {"solver": "implicit", "sampling": "neighbour", "alpha": 0.1},
@@ -47,25 +47,25 @@ def _softmax_jobs(every: bool) -> list[tuple[dict[str, Any], tuple[str, Any]]]:
     if every:
         settings += [
             {"solver": solver, "formulation": form, "sampling": sampling}
-            for solver, traits in SOFTMAX.items()
+            for solver, traits in SOFTMAX_SOLVERS.items()
             for form in traits.formulations or ("auto",)
             for sampling in (("auto", "uniform") if traits.classes else ("auto",))
             if traits.takes_rate
         ]
-    rows = [(form, X) for form, X in _rows().items() if "wide" not in form]
+    rows = [(form, X) for form, X in _matrices().items() if "wide" not in form]
     return list(product(settings, rows))
 
 
 def run(*, every: bool) -> None:
-    """Fit tiny problems with each combination of solver, loss and kind of rows."""
-    solvers = tuple(SOLVERS) if every else _AUTO
+    """Fit tiny problems with each combination of solver, loss and kind of matrix."""
+    solvers = tuple(SOLVERS) if every else _DEFAULT_SOLVERS
     jobs = [
         (kind, loss, solver, X)
         for kind, losses in (
             (LinearClassifier, LinearClassifier._losses),
             (LinearRegressor, LinearRegressor._losses),
         )
-        for loss, solver, X in product(losses, solvers, _rows().items())
+        for loss, solver, X in product(losses, solvers, _matrices().items())
     ]
     y = np.arange(30) % 2
     many = _softmax_jobs(every)
@@ -73,15 +73,15 @@ def run(*, every: bool) -> None:
     begin = time.perf_counter()
     scan_block(b"1 1:0.5\n", 1, "")
     average_rows(np.zeros((2, 2)))
-    columns_of(_rows()["wide, float64"]).rows(_rows()["wide, float64"])
+    used_columns(_matrices()["wide, float64"]).rows(_matrices()["wide, float64"])
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        taggers = SOLVERS_OF_TAGS if every else SOLVERS_OF_TAGS[:1]
+        taggers = list(CRF_SOLVERS) if every else list(CRF_SOLVERS)[:1]
         total = len(jobs) + len(many) + len(taggers)
         task = progress.add_task("compiling", total=total)
         for kind, loss, solver, (form, X) in jobs:
             progress.update(task, description=f"{loss}, {solver}, {form}")
-            wide = form.startswith("wide")  # as it is, not narrowed
+            wide = form.startswith("wide")  # a warm start keeps all columns
             kind(
                 loss=loss, solver=solver, max_epochs=2, alpha=0.1, warm_start=wide, random_state=0
             ).fit(X, y)

@@ -1,4 +1,4 @@
-"""What a fit of a tagger is: from a corpus to weights."""
+"""The fit of a tagger: from a corpus to a trainer."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -9,72 +9,127 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from monro import checks, persist
-from monro.crf.corpus import FeatureMap, encode_all, make_map
+from monro.checks.parameters import (
+    check_choice,
+    check_epochs,
+    check_flag,
+    check_integer,
+    check_number,
+    check_rate,
+)
+from monro.crf.corpus import Vocabulary, encode_all, make_map
 from monro.crf.decode import SCHEMES
 from monro.crf.fitted import FittedTagger
-from monro.crf.problem import Problem, objective, ridge_strength
-from monro.crf.reading import Corpus, Known
-from monro.crf.solvers import SOLVERS, Solver, choose_rate, resize, solution_of
-from monro.crf.storage import STATES, from_contents, same_shape, to_contents
-from monro.crf.train import Trainer
-from monro.errors import DivergenceError
-from monro.estimator import of_mean_one
-from monro.fitting import Record, run_epochs
+from monro.crf.problem import ChainProblem, make_ridge
+from monro.crf.reading import Corpus
+from monro.crf.solvers import SOLVERS, choose_rate, make_solver
+from monro.crf.storage import STATES, from_contents, to_contents
+from monro.crf.trainer import ChainTrainer
+from monro.fitting.epochs import train, train_batch
+from monro.fitting.run import LabelledRows, Run, with_mean_one
 from monro.rows import Array
+from monro.saving.container import Contents
 
-_RUNAWAY = 10.0  # times the loss of weights that are all 0
+_MOST_WEIGHTS = 1 << 33
 
 
 class Tagger(FittedTagger):
-    """Base of CRFTagger, which adds its parameters, and where sentences come from."""
-
-    def _known(self) -> Known | None:
-        """Return what to go on from, if there is anything."""
-        if not hasattr(self, "_weights"):
-            return None
-        bits = getattr(self._map.single, "bits", None)
-        for name, now, then in (
-            ("solver", self.solver, self.solver_),
-            ("hash_bits", self.hash_bits, bits),
-        ):
-            if now != then:
-                raise ValueError(
-                    f"{name}={now!r}: the model was fitted with {then!r}; use that, or fit anew"
-                )
-        return Known(self._map, self.classes_)
+    """Base of CRFTagger, which adds its parameters and the sources of sentences."""
 
     def _check_parameters(self) -> None:
         if self.template is not None and not isinstance(self.template, (str, Path)):
             raise ValueError(f"template={self.template!r}: give a template, or the name of a file")
-        checks.choice("solver", self.solver, SOLVERS)
-        checks.number("c", self.c, 0.0, open_at_low=True)
-        checks.whole("cutoff", self.cutoff, 1)
-        checks.rate("learning_rate", self.learning_rate)
-        checks.whole("max_epochs", self.max_epochs, 1)
-        checks.epochs(self)
+        check_choice("solver", self.solver, SOLVERS)
+        check_number("c", self.c, 0.0, open_at_low=True)
+        check_integer("cutoff", self.cutoff, 1)
+        check_rate("learning_rate", self.learning_rate)
+        check_integer("max_epochs", self.max_epochs, 1)
+        check_epochs(self)
         for name in ("shuffle", "warm_start"):
-            checks.flag(name, getattr(self, name))
+            check_flag(name, getattr(self, name))
         if self.constraints is not None:
-            checks.choice("constraints", self.constraints, SCHEMES)
+            check_choice("constraints", self.constraints, SCHEMES)
         if self.hash_bits is not None:
-            checks.whole("hash_bits", self.hash_bits, 4)
+            check_integer("hash_bits", self.hash_bits, 4)
             if self.hash_bits > 30:
                 raise ValueError(f"hash_bits={self.hash_bits!r}: give at most 30")
             if self.cutoff > 1:
                 raise ValueError("cutoff: features that are hashed are not counted; use cutoff=1")
 
+    def _earlier_vocabulary(self) -> Vocabulary | None:
+        """Return the features and tags of an earlier fit to continue from, if there was one."""
+        if not hasattr(self, "_fitted"):
+            return None
+        features = self._fitted.features
+        for name, now, then in (
+            ("solver", self.solver, self.solver_),
+            ("hash_bits", self.hash_bits, getattr(features.single, "bits", None)),
+        ):
+            if now != then:
+                raise ValueError(
+                    f"{name}={now!r}: the model was fitted with {then!r}; use that, or fit anew"
+                )
+        return Vocabulary(features, self.classes_)
+
+    # ------------------------------------------------------------------------------ one fit
+
+    def _fit(
+        self,
+        read: Callable[[Any], Corpus],
+        earlier: Vocabulary | None,
+        checkpoint: str | Path | None,
+        folder: str | Path | None = None,
+        *,
+        in_files: bool = False,
+    ) -> Self:
+        """Train for up to max_epochs on the corpus that `read` returns.
+
+        With `in_files`, `read` is given a temporary folder, made in `folder`, for the corpus.
+        """
+        with ExitStack() as stack:
+            temporary = None
+            if in_files:
+                # Mapped files remain readable after their names are removed: however the process
+                # ends, only an unfinished preparation leaves files behind.
+                temporary = Path(
+                    stack.enter_context(
+                        TemporaryDirectory(prefix="monro-", dir=folder, ignore_cleanup_errors=True)
+                    )
+                )
+            corpus = read(temporary)
+            sentences = float(corpus.weight.sum())
+            corpus = corpus._replace(weight=with_mean_one(corpus.weight))
+            vocabulary, problem = self._prepare(corpus, earlier, sentences, temporary)
+        rows = LabelledRows(_matrix(problem), problem.y, problem.weight)
+        data = problem.data
+        identity = (problem.y, data.starts, data.pair_indptr, data.pairs)
+        run = Run.start(self, rows, checkpoint, STATES, identity)
+        with self._trainer(problem, vocabulary, earlier, sentences, run.seed) as trainer:
+            train(run, trainer)
+        return self
+
+    def _partial_fit(self, corpus: Corpus, earlier: Vocabulary | None) -> Self:
+        """Take one epoch on a corpus, from the state of the earlier fit."""
+        before = 0.0 if earlier is None else self._fitted.sentences
+        sentences = float(corpus.weight.sum()) + before
+        vocabulary, problem = self._prepare(corpus, earlier, sentences, None)
+        if earlier is None:
+            self.__dict__.pop("history_", None)  # of a fit that failed
+        with self._trainer(problem, vocabulary, earlier, sentences, self._seed()) as trainer:
+            train_batch(self, trainer)
+        return self
+
     def _prepare(
-        self, corpus: Corpus, weight: Array, known: Known | None, seen: float, folder: Path | None
-    ) -> tuple[FeatureMap, Problem]:
-        """Give features their numbers; return them, and what is to be minimised."""
+        self, corpus: Corpus, earlier: Vocabulary | None, sentences: float, folder: Path | None
+    ) -> tuple[Vocabulary, ChainProblem]:
+        """Assign numbers to the features of a corpus; return its vocabulary and the problem."""
         features = make_map(
             corpus.blocks,
             corpus.templates,
             corpus.n_columns,
             cutoff=self.cutoff,
             hash_bits=self.hash_bits,
-            known=None if known is None else known.features,
+            known=None if earlier is None else earlier.features,
         )
         sizes = features.single.size, features.pairs.size, corpus.classes.size
         _check_size(*sizes)
@@ -83,148 +138,68 @@ class Tagger(FittedTagger):
                 f"cutoff={self.cutoff}: no feature occurs that often; use a smaller one"
             )
         data = encode_all(corpus.blocks(), features, folder)
-        return features, Problem(data, corpus.tags, weight, *sizes, ridge_strength(self.c, seen))
+        problem = ChainProblem(
+            data, corpus.tags, corpus.weight, *sizes, make_ridge(self.c, sentences)
+        )
+        return Vocabulary(features, corpus.classes), problem
 
     def _trainer(
         self,
-        corpus: Corpus,
-        known: Known | None,
-        features: FeatureMap,
-        problem: Problem,
-        rng: np.random.Generator,
-        epochs: int,
-    ) -> Trainer:
-        """Return who takes the epochs, from where the model is."""
-        if self.learning_rate != "auto":
+        problem: ChainProblem,
+        vocabulary: Vocabulary,
+        earlier: Vocabulary | None,
+        sentences: float,
+        seed: int,
+    ) -> ChainTrainer:
+        """Return the trainer of a fit, which continues from the earlier one if there is one."""
+        rng = np.random.default_rng(seed)
+        auto = self.learning_rate == "auto"
+        if not auto:
             rate = float(self.learning_rate)
-        elif known is None:
+        elif earlier is None:
             rate = choose_rate(problem, self.solver, rng)
         else:
             rate = self.learning_rate_
-        solver = Solver(problem, self.solver, rate, self._threads())
-        state = solver.start()
-        if known is not None:
-            kept = np.asarray(np.searchsorted(corpus.classes, known.classes))
-            sizes = problem.n_features, problem.n_pairs, problem.n_tags
-            state = resize(self._state, known.classes.size, kept, *sizes, solver.first_gain)
-        learnt = {
-            "_map": features,
-            "classes_": corpus.classes,
-            "solver_": self.solver,
-            "learning_rate_": rate,
-        }
-        return Trainer(solver, state, shuffle=self.shuffle, rng=rng, epochs=epochs, known=learnt)
-
-    def _fit(
-        self,
-        read: Callable[[Any], Corpus],
-        known: Known | None,
-        checkpoint: str | Path | None,
-        folder: str | Path | None = None,
-        *,
-        in_files: bool = False,
-    ) -> Self:
-        """Fit to what `read` returns, given a folder for its files if it may have any."""
-        with ExitStack() as stack:
-            room = None
-            if in_files:
-                # Files that are mapped go on without their names: whatever ends the process, no
-                # more than what it was making ready is left behind.
-                room = Path(
-                    stack.enter_context(
-                        TemporaryDirectory(prefix="monro-", dir=folder, ignore_cleanup_errors=True)
-                    )
-                )
-            corpus = read(room)
-            seen = float(corpus.weight.sum())
-            weight = of_mean_one(corpus.weight)
-            features, problem = self._prepare(corpus, weight, known, seen, room)
-        X, seed = _matrix(problem), self._seed()
-        data = problem.data  # all that tells data sets apart
-        told = problem.y, data.starts, data.pair_indptr, data.pairs
-        saved = self._checkpoint(checkpoint, X, told, problem.weight, STATES, same_shape)
-        if saved is not None and saved.found:
-            seed = saved.about("seed")
-        rng = np.random.default_rng(seed)
-        epochs = 0 if known is None else self.n_iter_
-        watching = self.tol is not None or self.verbose > 0 or self._watched
-        chosen = self.learning_rate == "auto" and known is None
-        with self._trainer(corpus, known, features, problem, rng, epochs) as trainer:
-            run_epochs(
-                self,
-                trainer,
-                X=X,
-                y=problem.y,
-                title=f"CRF, {self.solver}",
-                visits=problem.size,
-                check=lambda record: self._check_finite(record, trainer.solver),
-                finish=lambda: self._finish(trainer, seen),
-                seed=seed,
-                evaluate=(lambda: {"objective": objective(problem, trainer.weights())})
-                if watching
-                else None,
-                monitor="objective" if self.tol is not None else None,
-                checkpoint=saved,
-                chosen=f"learning_rate={trainer.solver.eta0:g}" if chosen else "",
-            )
-        return self
-
-    def _partial_fit(self, corpus: Corpus, known: Known | None) -> Self:
-        """Take one epoch, from where the model is."""
-        seen = float(corpus.weight.sum()) + (0.0 if known is None else self._seen)
-        features, problem = self._prepare(corpus, corpus.weight, known, seen, None)
-        rng = np.random.default_rng(self._seed())
-        epochs = 0 if known is None else self.n_iter_
-        with self._trainer(corpus, known, features, problem, rng, epochs) as trainer:
-            record = trainer.epoch()
-            self._check_finite(record, trainer.solver)
-            self._finish(trainer, seen)
-        before = [] if known is None else self.history_
-        self.n_iter_ = epochs + 1
-        self.history_ = [*before, record | {"epoch": self.n_iter_}]
-        return self
-
-    def _check_finite(self, record: Record, solver: Solver) -> None:
-        problem = solver.problem
-        lengths = np.diff(problem.data.starts)
-        at_zero = float(problem.weight @ lengths) / problem.size * np.log(problem.n_tags)
-        if not record["loss"] <= _RUNAWAY * max(at_zero, 1.0):
-            raise self._divergence(f" in epoch {record['epoch']}", solver.eta0)
-
-    def _divergence(self, when: str, rate: float) -> DivergenceError:
-        cure = "" if self.learning_rate == "auto" else "use a smaller learning_rate or 'auto', or "
-        return DivergenceError(
-            f"solver={self.solver!r} diverged{when} with learning_rate={rate:g}: {cure}scale the "
-            "values of the features"
+        solver = make_solver(problem, self.solver, rate, self._threads())
+        if earlier is None:
+            state, epochs = solver.start(), 0
+        else:
+            tags: Array = np.asarray(np.searchsorted(vocabulary.classes, earlier.classes))
+            state, epochs = solver.resume(self._fitted.state, tags), self.n_iter_
+        trainer = ChainTrainer(
+            solver,
+            state,
+            vocabulary,
+            sentences,
+            shuffle=self.shuffle,
+            rng=rng,
+            earlier_epochs=epochs,
+            auto_rate=auto,
         )
+        if auto and earlier is None:
+            trainer.choices = f"learning_rate={rate:g}"
+        return trainer
 
-    def _finish(self, trainer: Trainer, seen: float) -> None:
-        solution = trainer.solution()
-        if not all(np.isfinite(part).all() for part in solution["_weights"]):
-            raise self._divergence("", trainer.solver.eta0)
-        self.__dict__.update(solution)
-        self._seen = seen
+    # ------------------------------------------------------------------------------ files
 
-    # ---------------------------------------------------------------------------------------- files
-
-    def _to_contents(self) -> persist.Contents:
+    def _to_contents(self) -> Contents:
         return to_contents(self)
 
-    def _from_contents(self, contents: persist.Contents) -> None:
+    def _from_contents(self, contents: Contents) -> None:
         from_contents(self, contents)
-        self._weights = solution_of(self._state)
 
 
 def _check_size(n_features: int, n_pairs: int, n_tags: int) -> None:
     parameters = n_features * n_tags + n_pairs * n_tags**2
-    if parameters > 1 << 33:
+    if parameters > _MOST_WEIGHTS:
         raise ValueError(
             f"the model would have {parameters:,} weights; use a larger cutoff, hash_bits, or "
             "fewer tags"
         )
 
 
-def _matrix(problem: Problem) -> sp.csr_matrix:
+def _matrix(problem: ChainProblem) -> sp.csr_matrix:
+    """Return the features of all tokens as a matrix, without a copy."""
     data = problem.data
     shape = (data.indptr.size - 1, problem.n_features)
     matrix = sp.csr_matrix(shape, dtype=np.float32)

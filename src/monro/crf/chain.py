@@ -1,7 +1,7 @@
-"""A sentence's tags as a chain: probabilities, marginals, and slopes.
+"""The forward-backward algorithm: probabilities, marginals and slopes of a sentence's tags.
 
-The score of tags y is ``Σ_t s_t(y_t) + Σ_t v_t(y_{t-1}, y_t)``. Sums over all sequences take place
-in probability space, scaled at every token: with ``E_t = exp(s_t - max s_t)`` and
+The score of tags y is ``Σ_t s_t(y_t) + Σ_t v_t(y_{t-1}, y_t)``. Sums over all sequences are taken
+in probability space, rescaled at every token: with ``E_t = exp(s_t - max s_t)`` and
 ``M = exp(v - max v)``
 
     ``α_t = E_t ∘ (α_{t-1} M) / c_t``,   ``q_t = E_t ∘ β_t / c_t``,   ``β_{t-1} = M q_t``,
@@ -14,51 +14,52 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from monro._jit import LANES, kernel, lanes_dot, lanes_leaf, lanes_subtract, leaf
+from monro._jit import kernel, lanes_leaf, leaf
 from monro._math import fast_exp, fast_log
+from monro.blocks import LANES, lanes_dot, lanes_subtract, n_lanes
 from monro.crf.encoding import Encoded
-from monro.crf.weights import Weights, n_lanes
+from monro.crf.weights import ChainWeights
 from monro.rows import Array
 
-# Exponents below these count as these: so α is never 0, and β never overflows.
+# The smallest exponents: with them α is never 0, and β never overflows.
 _LOWEST = {np.dtype(np.float32): -40.0, np.dtype(np.float64): -300.0}
 
 
 class Allowed(NamedTuple):
-    """1 for tags that may begin or end a sentence, and for pairs; else 0. There are tags·16 lanes.
+    """Which tags may begin or end a sentence, and which may follow which: 1 if so, else 0.
 
-    Lanes that are no tag are 0.
+    Lanes without a tag are 0.
     """
 
-    first: Array
-    last: Array
-    pair: Array  # (blocks, tags, 16): of a tag before and a tag
+    first: Array  # (lanes,)
+    last: Array  # (lanes,)
+    pair: Array  # (blocks, tags, 16): of the previous tag and the tag
 
 
-class Room(NamedTuple):
-    """Where a sentence is worked on.
+class ChainScratch(NamedTuple):
+    """Scratch buffers for one sentence.
 
     Neighbouring tokens with the same pair features are a *run*: they share a matrix M.
     """
 
-    E: Array  # (tokens, lanes); q after the way back
-    alpha: Array  # (tokens, lanes); after the way back the marginals
+    E: Array  # (tokens, lanes); -q after `backward`
+    alpha: Array  # (tokens, lanes); the marginals after `backward`
     norm: Array  # (tokens,): c
     beta: Array  # (lanes,)
-    reach: Array  # (lanes,): the best scores, for Viterbi
+    reach: Array  # (lanes,): the best scores that end in each tag, for Viterbi
     v: Array  # (tags, lanes): pair scores
-    M: Array  # (blocks, tags, 16): of a tag before and a tag
-    MT: Array  # the same with the two exchanged
+    M: Array  # (blocks, tags, 16): of the previous tag and the tag
+    MT: Array  # (blocks, tags, 16): the transpose of M
     pairs: Array  # (runs, blocks, tags, 16): marginals of pairs, summed over a run
-    tags: Array  # 0, 1, 2, …
-    lowest: Array  # (1,)
+    tags: Array  # 0, 1, 2, …: the indices of a vector over tags, for `lanes_dot`
+    lowest: Array  # (1,): the smallest exponent
 
 
-def new_room(longest: int, runs: int, n_tags: int, dtype: Any) -> Room:
-    """Return room for sentences of up to that many tokens and runs."""
+def new_chain_scratch(longest: int, runs: int, n_tags: int, dtype: Any) -> ChainScratch:
+    """Return scratch buffers for sentences of up to that many tokens and runs."""
     lanes = n_lanes(n_tags)
     matrix = (lanes // LANES, n_tags, LANES)
-    return Room(
+    return ChainScratch(
         np.zeros((longest, lanes), dtype),
         np.zeros((longest, lanes), dtype),
         np.zeros(longest, dtype),
@@ -73,8 +74,8 @@ def new_room(longest: int, runs: int, n_tags: int, dtype: Any) -> Room:
     )
 
 
-def everything(n_tags: int, dtype: Any) -> Allowed:
-    """Return that all tags may follow each other."""
+def all_allowed(n_tags: int, dtype: Any) -> Allowed:
+    """Return that any tag may begin, end, and follow any other."""
     real = (np.arange(n_lanes(n_tags)) < n_tags).astype(dtype)
     pair = np.repeat(real.reshape(-1, 1, LANES), n_tags, axis=1)
     return Allowed(real, real.copy(), pair)
@@ -89,7 +90,7 @@ def score_token(data: Encoded, t: int, W: Array, scale: float, out: Array) -> No
     start, stop = data.indptr[t], data.indptr[t + 1]
     for b in range(W.shape[0]):
         lanes_dot(data.values, data.features, start, stop, W, b, out[b * LANES : (b + 1) * LANES])
-    stretch(out, out.dtype.type(scale))
+    rescale(out, out.dtype.type(scale))
 
 
 @lanes_leaf
@@ -100,7 +101,7 @@ def copy(z: Array, out: Array) -> None:
 
 
 @lanes_leaf
-def stretch(z: Array, c: float) -> None:
+def rescale(z: Array, c: float) -> None:
     """``z *= c``."""
     for d in range(z.size):
         z[d] *= c
@@ -134,8 +135,8 @@ def multiply(z: Array, by: Array) -> Any:
 
 
 @leaf
-def same_pairs(data: Encoded, t: int, other: int) -> bool:
-    """Tell whether two tokens have the same pair features."""
+def same_pair_features(data: Encoded, t: int, other: int) -> bool:
+    """Return whether two tokens have the same pair features."""
     start, begin = data.pair_indptr[t], data.pair_indptr[other]
     n = data.pair_indptr[t + 1] - start
     if data.pair_indptr[other + 1] - begin != n:
@@ -148,18 +149,18 @@ def same_pairs(data: Encoded, t: int, other: int) -> bool:
 
 @leaf
 def ends_run(data: Encoded, t: int, stop: int) -> bool:
-    """Tell whether token t is the last of its run, in a sentence that ends before `stop`."""
-    return t == stop - 1 or not same_pairs(data, t, t + 1)
+    """Return whether token t is the last of its run, in a sentence that ends before `stop`."""
+    return t == stop - 1 or not same_pair_features(data, t, t + 1)
 
 
 @kernel
 def most_runs(data: Encoded) -> int:
-    """Return the most runs that a sentence has, at least 1."""
+    """Return the largest number of runs in a sentence, at least 1."""
     most = 1
     for s in range(data.starts.size - 1):
         runs = 1
         for t in range(data.starts[s] + 2, data.starts[s + 1]):
-            runs += not same_pairs(data, t, t - 1)
+            runs += not same_pair_features(data, t, t - 1)
         most = max(most, runs)
     return most
 
@@ -176,109 +177,121 @@ def score_pairs(data: Encoded, t: int, V: Array, scale: float, v: Array) -> None
                 row = V[i * blocks + b, data.pairs[p]]
                 for d in range(LANES):
                     v[i, b * LANES + d] += row[d]
-        stretch(v[i], v.dtype.type(scale))
+        rescale(v[i], v.dtype.type(scale))
 
 
 @kernel
-def prepare_pairs(
-    data: Encoded, t: int, V: Array, scale: float, allowed: Allowed, room: Room
+def fill_transitions(
+    data: Encoded, t: int, V: Array, scale: float, allowed: Allowed, scratch: ChainScratch
 ) -> float:
-    """Make M and its transpose for token t; return ``max v``."""
-    n = room.v.shape[0]
-    score_pairs(data, t, V, scale, room.v)
-    top = room.v[0, 0]
+    """Compute M and its transpose for token t; return ``max v``."""
+    n = scratch.v.shape[0]
+    score_pairs(data, t, V, scale, scratch.v)
+    top = scratch.v[0, 0]
     for i in range(n):
-        top = max(top, largest_of(room.v[i], n))
+        top = max(top, largest_of(scratch.v[i], n))
     for i in range(n):
-        for b in range(room.M.shape[0]):
-            row = room.M[b, i]
-            copy(room.v[i, b * LANES : (b + 1) * LANES], row)
-            exponentials(row, top, room.lowest[0])
+        for b in range(scratch.M.shape[0]):
+            row = scratch.M[b, i]
+            copy(scratch.v[i, b * LANES : (b + 1) * LANES], row)
+            exponentials(row, top, scratch.lowest[0])
             multiply(row, allowed.pair[b, i])
         for j in range(n):
-            room.MT[i // LANES, j, i % LANES] = room.M[j // LANES, i, j % LANES]
+            scratch.MT[i // LANES, j, i % LANES] = scratch.M[j // LANES, i, j % LANES]
     return float(top)
 
 
 @leaf
-def times(vector: Array, matrix: Array, room: Room, out: Array) -> None:
+def multiply_vector(vector: Array, matrix: Array, scratch: ChainScratch, out: Array) -> None:
     """``out = vector · matrix``."""
-    n = room.tags.size
+    n = scratch.tags.size
     for b in range(matrix.shape[0]):
-        lanes_dot(vector, room.tags, 0, n, matrix, b, out[b * LANES : (b + 1) * LANES])
+        lanes_dot(vector, scratch.tags, 0, n, matrix, b, out[b * LANES : (b + 1) * LANES])
 
 
 @kernel
 def forward(
-    data: Encoded, s: int, y: Array, weights: Weights, scale: float, allowed: Allowed, room: Room
+    data: Encoded,
+    s: int,
+    y: Array,
+    weights: ChainWeights,
+    scale: float,
+    allowed: Allowed,
+    scratch: ChainScratch,
 ) -> tuple[float, float, int]:
-    """Fill E, α and c of sentence s; return log Z, the score of the tags y, and the runs."""
+    """Compute E, α and c of sentence s; return log Z, the score of tags y, and how many runs."""
     first, stop = data.starts[s], data.starts[s + 1]
-    n = room.tags.size
+    n = scratch.tags.size
     log_z = 0.0
     score = 0.0
     top = 0.0
     runs = 0
     for t in range(first, stop):
-        E, alpha = room.E[t - first], room.alpha[t - first]
+        E, alpha = scratch.E[t - first], scratch.alpha[t - first]
         score_token(data, t, weights.W, scale, E)
         score += E[y[t]]
         largest = largest_of(E, n)
-        exponentials(E, largest, room.lowest[0])
+        exponentials(E, largest, scratch.lowest[0])
         if t == first:
             copy(allowed.first, alpha)
         else:
-            if runs == 0 or not same_pairs(data, t, t - 1):
-                top = prepare_pairs(data, t, weights.V, scale, allowed, room)
+            if runs == 0 or not same_pair_features(data, t, t - 1):
+                top = fill_transitions(data, t, weights.V, scale, allowed, scratch)
                 runs += 1
-            times(room.alpha[t - 1 - first], room.M, room, alpha)
+            multiply_vector(scratch.alpha[t - 1 - first], scratch.M, scratch, alpha)
             log_z += top
-            score += room.v[y[t - 1], y[t]]
+            score += scratch.v[y[t - 1], y[t]]
         if t + 1 == stop:
             multiply(alpha, allowed.last)
         c = multiply(alpha, E)
-        stretch(alpha, alpha.dtype.type(1.0) / c)
-        room.norm[t - first] = c
+        rescale(alpha, alpha.dtype.type(1.0) / c)
+        scratch.norm[t - first] = c
         log_z += float(fast_log(c)) + float(largest)
     return log_z, score, runs
 
 
 @kernel
 def backward(
-    data: Encoded, s: int, weights: Weights, scale: float, allowed: Allowed, runs: int, room: Room
+    data: Encoded,
+    s: int,
+    weights: ChainWeights,
+    scale: float,
+    allowed: Allowed,
+    runs: int,
+    scratch: ChainScratch,
 ) -> None:
-    """Replace α by the marginals, and sum up those of pairs: the last run's come first."""
+    """Replace α by the marginals, and sum those of pairs over each run, the last run first."""
     first, stop = data.starts[s], data.starts[s + 1]
-    beta = room.beta
+    beta = scratch.beta
     copy(allowed.last, beta)
     run = 0
     if runs > 0:
-        room.pairs[0] = 0.0
+        scratch.pairs[0] = 0.0
     for t in range(stop - 1, first, -1):
-        if t < stop - 1 and not same_pairs(data, t, t + 1):
-            multiply_matrices(room.pairs[run], room.M)
-            prepare_pairs(data, t, weights.V, scale, allowed, room)
+        if t < stop - 1 and not same_pair_features(data, t, t + 1):
+            multiply_elements(scratch.pairs[run], scratch.M)
+            fill_transitions(data, t, weights.V, scale, allowed, scratch)
             run += 1
-            room.pairs[run] = 0.0
-        q, alpha = room.E[t - first], room.alpha[t - first]
+            scratch.pairs[run] = 0.0
+        q, alpha = scratch.E[t - first], scratch.alpha[t - first]
         multiply(alpha, beta)
         multiply(q, beta)
-        stretch(q, -q.dtype.type(1.0) / room.norm[t - first])
-        before = room.alpha[t - 1 - first]
-        for b in range(room.M.shape[0]):
+        rescale(q, -q.dtype.type(1.0) / scratch.norm[t - first])
+        before = scratch.alpha[t - 1 - first]
+        for b in range(scratch.M.shape[0]):
             lanes_subtract(
-                before, room.tags, 0, room.tags.size, room.pairs[run], b,
+                before, scratch.tags, 0, scratch.tags.size, scratch.pairs[run], b,
                 q[b * LANES : (b + 1) * LANES],
             )  # fmt: skip
-        times(q, room.MT, room, beta)
-        stretch(beta, -beta.dtype.type(1.0))
+        multiply_vector(q, scratch.MT, scratch, beta)
+        rescale(beta, -beta.dtype.type(1.0))
     if runs > 0:
-        multiply_matrices(room.pairs[run], room.M)
-    multiply(room.alpha[0], beta)
+        multiply_elements(scratch.pairs[run], scratch.M)
+    multiply(scratch.alpha[0], beta)
 
 
 @leaf
-def multiply_matrices(a: Array, b: Array) -> None:
+def multiply_elements(a: Array, b: Array) -> None:
     """Multiply a by b, element by element."""
     for k in range(a.shape[0]):
         for i in range(a.shape[1]):
@@ -287,31 +300,39 @@ def multiply_matrices(a: Array, b: Array) -> None:
 
 @kernel
 def gradient(
-    data: Encoded, s: int, y: Array, weights: Weights, scale: float, allowed: Allowed, room: Room
+    data: Encoded,
+    s: int,
+    y: Array,
+    weights: ChainWeights,
+    scale: float,
+    allowed: Allowed,
+    scratch: ChainScratch,
 ) -> tuple[float, int]:
-    """Leave the slopes of ``-log p(y)`` of sentence s in the room; return it, and the runs.
+    """Compute ``-log p(y)`` of sentence s and its slopes; return it, and how many runs there are.
 
-    The slope in the score of tag k at token t is ``room.alpha[t, k]``, that in the score of a pair
-    ``room.pairs[run, …]``: the marginal, less 1 for what is true.
+    The slope in the score of tag k at token t is ``scratch.alpha[t, k]``, that in the score of a
+    pair ``scratch.pairs[run, …]``: the marginal, minus 1 for the true tag or pair.
     """
-    log_z, score, runs = forward(data, s, y, weights, scale, allowed, room)
-    backward(data, s, weights, scale, allowed, runs, room)
+    log_z, score, runs = forward(data, s, y, weights, scale, allowed, scratch)
+    backward(data, s, weights, scale, allowed, runs, scratch)
     first, stop = data.starts[s], data.starts[s + 1]
     run = -1
     for t in range(stop - 1, first - 1, -1):
-        room.alpha[t - first, y[t]] -= 1.0
+        scratch.alpha[t - first, y[t]] -= 1.0
         if t > first:
             run += ends_run(data, t, stop)
-            room.pairs[run, y[t] // LANES, y[t - 1], y[t] % LANES] -= 1.0
+            scratch.pairs[run, y[t] // LANES, y[t - 1], y[t] % LANES] -= 1.0
     return log_z - score, runs
 
 
 @kernel
-def subtract_state(data: Encoded, s: int, step: float, W: Array, room: Room, steps: Array) -> None:
+def subtract_state(
+    data: Encoded, s: int, step: float, W: Array, scratch: ChainScratch, steps: Array
+) -> None:
     """``W -= step·slope`` of sentence s."""
     first = data.starts[s]
     for t in range(first, data.starts[s + 1]):
-        slope = room.alpha[t - first]
+        slope = scratch.alpha[t - first]
         for d in range(steps.size):
             steps[d] = step * slope[d]
         for b in range(W.shape[0]):
@@ -322,19 +343,19 @@ def subtract_state(data: Encoded, s: int, step: float, W: Array, room: Room, ste
 
 
 @kernel
-def subtract_pairs(data: Encoded, s: int, step: float, V: Array, room: Room) -> None:
+def subtract_pairs(data: Encoded, s: int, step: float, V: Array, scratch: ChainScratch) -> None:
     """``V -= step·slope`` of sentence s."""
     first, stop = data.starts[s], data.starts[s + 1]
-    blocks = room.M.shape[0]
+    blocks = scratch.M.shape[0]
     run = -1
     for t in range(stop - 1, first, -1):
         if not ends_run(data, t, stop):
             continue
         run += 1
         for p in range(data.pair_indptr[t], data.pair_indptr[t + 1]):
-            for i in range(room.tags.size):
+            for i in range(scratch.tags.size):
                 for b in range(blocks):
                     row = V[i * blocks + b, data.pairs[p]]
-                    slope = room.pairs[run, b, i]
+                    slope = scratch.pairs[run, b, i]
                     for d in range(LANES):
                         row[d] -= step * slope[d]

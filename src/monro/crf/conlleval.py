@@ -1,8 +1,8 @@
-"""Chunks of tags, counted as conlleval (the script of the CoNLL shared tasks) counts them.
+"""Precision, recall and F1 of chunks, as conlleval (the script of the CoNLL shared tasks) counts.
 
 A chunk begins at B-X, at S-X, at I-X or E-X after O or another type, and after the end of a chunk;
-it ends where the next token is outside, begins a chunk, or is of another type. It is correct if
-beginning, end and type are.
+it ends where the next token is outside, begins a chunk, or is of another type. It is correct if its
+first token, its last token and its type are.
 """
 
 from collections.abc import Sequence
@@ -24,11 +24,11 @@ class Spans(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """How many chunks there are, were found, and were found rightly."""
+    """Numbers of chunks."""
 
     correct: int
     found: int
-    there: int
+    there: int  # in the true tags
 
     @property
     def precision(self) -> float:
@@ -45,19 +45,19 @@ class Counts(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """Chunks counted in all and by type; tokens, and those whose tag is right."""
+    """Chunks counted overall and by type, and the accuracy of tokens."""
 
     overall: Counts
     by_type: dict[str, Counts]
     tokens: int
-    right: int
+    right: int  # tokens of correct tags
 
     @property
     def accuracy(self) -> float:
         return self.right / self.tokens if self.tokens else 0.0
 
     def table(self) -> str:
-        """Return conlleval's table: percentages in all and by type, and how many were found."""
+        """Return conlleval's table: percentages overall and by type, and how many were found."""
         overall = self.overall
         lines = [
             f"processed {self.tokens} tokens with {overall.there} phrases; "
@@ -79,7 +79,7 @@ def _percentages(counts: Counts) -> str:
 
 
 def _parts(tag: str, chunked: bool) -> tuple[str, str]:
-    """Return a tag's prefix and type; without any prefixes, every tag is a chunk by itself."""
+    """Return a tag's prefix and type; if tags have no prefixes, every token is a chunk."""
     if tag == "O":
         return "O", ""
     if not chunked:
@@ -89,7 +89,7 @@ def _parts(tag: str, chunked: bool) -> tuple[str, str]:
 
 
 def spans(tags: Sequence[Sequence[str]], *, chunked: bool | None = None) -> Spans:
-    """Return the chunks of sentences, whose tokens are counted through.
+    """Return the chunks of sentences; tokens are numbered across sentences.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def spans(tags: Sequence[Sequence[str]], *, chunked: bool | None = None) -> Span
     >>> list(zip(found.first.tolist(), found.last.tolist(), found.kind.tolist()))
     [(0, 1, 'NP'), (3, 3, 'VP'), (4, 4, 'NP')]
     """
-    flat = [tag for sentence in tags for tag in (*sentence, "O")]  # a border is outside
+    flat = [tag for sentence in tags for tag in (*sentence, "O")]  # chunks end with sentences
     names, codes = np.unique(np.array(["O", *flat], dtype=object), return_inverse=True)
     chunked = uses_chunks(names.tolist()) if chunked is None else chunked
     prefixes, kinds = zip(*(_parts(name, chunked) for name in names.tolist()), strict=True)
@@ -114,12 +114,12 @@ def spans(tags: Sequence[Sequence[str]], *, chunked: bool | None = None) -> Span
 
 
 def uses_chunks(tags: Sequence[str]) -> bool:
-    """Tell whether tags are those of chunks, such as B-NP."""
+    """Return whether any tag is one of chunks, such as B-NP."""
     return any(tag[:1] in _CHUNKED and tag[1:2] == "-" for tag in tags)
 
 
 def evaluate(true: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> Evaluation:
-    """Count the chunks of sentences that were found.
+    """Count the chunks of true and predicted tags.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Sentences made ready for the kernels: which features there are, and where each token has them."""
+"""A corpus for the kernels: the map of its features, and its tokens as sparse rows."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
@@ -7,23 +7,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from monro.crf.encoding import Counts, Encoded, Hashed, Table, encode
+from monro.crf.encoding import Counts, Encoded, Hashed, KeyTable, encode
 from monro.crf.features import Extractor
 from monro.crf.template import Template
 from monro.crf.tokens import Tokens, columns_of, given_features
 from monro.rows import Array
 
-_BLOCK = 4000  # sentences made ready together
+_BLOCK = 4000  # sentences to process at a time
 
 
 class FeatureMap(NamedTuple):
-    """What is known of features: how to make them, their numbers, and their names."""
+    """The features of a model: how to compute them, their numbers, and their names."""
 
-    templates: list[Template] | None  # None: tokens bring their features
+    templates: list[Template] | None  # None: tokens are lists of features
     n_columns: int
-    single: Table | Hashed
-    pairs: Table
-    names: list[str]  # none where numbers are hashes
+    single: KeyTable | Hashed
+    pairs: KeyTable
+    names: list[str]  # empty if the features are hashed
     pair_names: list[str]
     extractor: Extractor
 
@@ -36,21 +36,28 @@ class FeatureMap(NamedTuple):
 
     @property
     def pair_templates(self) -> list[Template]:
-        """What makes features of pairs."""
+        """The templates of pair features."""
         return self.extractor.pairs
 
     def encode(self, sentences: Sequence[Any], start: int = 0) -> Encoded:
-        """Return the sentences as rows of features; those that are not known are left out.
+        """Return the sentences as sparse rows, without features that the model does not have.
 
-        Messages count them from `start`.
+        In error messages the first sentence has the number `start`.
         """
         numbers = range(start, start + len(sentences))
         tokens = read_tokens(sentences, self.templates, self.n_columns, numbers)
         return encode(self.extractor.keys(tokens), self.single, self.pairs, tokens.starts)
 
 
-def brings_features(sentences: Sequence[Any]) -> bool:
-    """Tell whether tokens are lists or dicts of features, as CRFsuite takes them."""
+class Vocabulary(NamedTuple):
+    """The features and the tags that a model has weights for."""
+
+    features: FeatureMap
+    classes: Array
+
+
+def are_feature_lists(sentences: Sequence[Any]) -> bool:
+    """Return whether tokens are lists or dicts of features, as CRFsuite takes them."""
     for sentence in sentences:
         for token in sentence:
             return isinstance(token, (list, dict, set, frozenset))
@@ -63,8 +70,8 @@ def read_tokens(
     n_columns: int,
     numbers: Sequence[int],
 ) -> Tokens:
-    """Return the tokens of sentences, which are of the same kind as those trained on."""
-    if any(len(sentence) for sentence in sentences) and brings_features(sentences) != (
+    """Return the tokens of sentences; raise unless they are of the kind trained on."""
+    if any(len(sentence) for sentence in sentences) and are_feature_lists(sentences) != (
         templates is None
     ):
         kinds = ("tuples of columns", "lists or dicts of features")
@@ -86,7 +93,7 @@ def make_map(
     hash_bits: int | None,
     known: FeatureMap | None = None,
 ) -> FeatureMap:
-    """Return the features that occur at least `cutoff` times, after those known before."""
+    """Return a map of the features of `known`, then of those that occur at least `cutoff` times."""
     extractor = Extractor(templates)
     extractor.check(n_columns)
     single, pairs = Counts(), Counts()
@@ -97,7 +104,7 @@ def make_map(
         pairs.add(keyed.pair_keys[_after_first(tokens.starts)])
     before = (known.single, known.pairs) if known is not None else (None, None)
     new = [
-        _unknown(*counts.frequent(cutoff), table)
+        _without_known(*counts.frequent(cutoff), table)
         for counts, table in zip((single, pairs), before, strict=True)
     ]
     names, pair_names = _names(blocks, extractor, [first for _, first in new])
@@ -105,44 +112,47 @@ def make_map(
     if known is not None:
         names, pair_names = known.names + names, known.pair_names + pair_names
         pair_keys = np.concatenate([known.pairs.keys, pair_keys])
-        if isinstance(known.single, Table):
+        if isinstance(known.single, KeyTable):
             keys = np.concatenate([known.single.keys, keys])
-    numbers = Table(keys) if hash_bits is None else Hashed(int(hash_bits))
-    return FeatureMap(templates, n_columns, numbers, Table(pair_keys), names, pair_names, extractor)
+    numbers = KeyTable(keys) if hash_bits is None else Hashed(int(hash_bits))
+    return FeatureMap(
+        templates, n_columns, numbers, KeyTable(pair_keys), names, pair_names, extractor
+    )
 
 
 def _names(
     blocks: Callable[[], Iterable[Tokens]], extractor: Extractor, first: list[Array]
 ) -> list[list[str]]:
-    """Return the names of features and of pair features, first seen at these places."""
+    """Return the names of features and of pair features that first occur at these positions."""
     names: list[list[str]] = [[""] * places.size for places in first]
     seen = [0, 0]
     for tokens in blocks() if any(names) else ():
         keyed = extractor.keys(tokens)
-        coupled = _after_first(tokens.starts)
+        followers = _after_first(tokens.starts)
         width = keyed.pair_keys.shape[1]
-        for k, size in enumerate((keyed.keys.size, coupled.size * width)):
+        for k, size in enumerate((keyed.keys.size, followers.size * width)):
             places = first[k] - seen[k]
-            mine = np.flatnonzero((places >= 0) & (places < size))
-            at = places[mine]
-            if k == 1:  # among all tokens, not only those that have one before them
-                at = coupled[at // width] * width + at % width
+            here = np.flatnonzero((places >= 0) & (places < size))
+            at = places[here]
+            if k == 1:  # positions among all tokens, not only those that have a previous one
+                at = followers[at // width] * width + at % width
             found = extractor.names(tokens, at, pairs=k == 1)
-            for p, name in zip(mine.tolist(), found, strict=True):
+            for p, name in zip(here.tolist(), found, strict=True):
                 names[k][p] = name
             seen[k] += size
     return names
 
 
-def _unknown(keys: Array, first: Array, table: Any) -> tuple[Array, Array]:
-    if not isinstance(table, Table):
+def _without_known(keys: Array, first: Array, table: Any) -> tuple[Array, Array]:
+    """Leave out the keys that a table has."""
+    if not isinstance(table, KeyTable):
         return keys, first
     new = table.numbers(keys) < 0
     return keys[new], first[new]
 
 
 def _after_first(starts: Array) -> Array:
-    """Return the tokens that have one before them in their sentence."""
+    """Return the tokens that are not the first of their sentence."""
     first = np.zeros(starts[-1] + 1, bool)
     first[starts] = True
     return np.flatnonzero(~first[:-1])
@@ -153,7 +163,7 @@ def in_blocks(
     numbers: Sequence[int],
     read: Callable[[Sequence[Any], Sequence[int]], Tokens],
 ) -> list[Tokens]:
-    """Return the tokens of many sentences, some sentences at a time."""
+    """Return the tokens of many sentences, in blocks of sentences."""
     parts = [slice(k, k + _BLOCK) for k in range(0, max(1, len(sentences)), _BLOCK)]
     return [read(sentences[part], numbers[part]) for part in parts]
 
@@ -161,8 +171,8 @@ def in_blocks(
 # -------------------------------------------------------------------------------- large corpora
 
 
-class Growing:
-    """An array that grows at its end, in memory or in a file."""
+class GrowableArray:
+    """An array to append to, in memory or in a file."""
 
     def __init__(self, dtype: Any, path: Path | None):
         self.dtype = np.dtype(dtype)
@@ -171,7 +181,7 @@ class Growing:
         self._path = path
 
     def add(self, part: Array) -> None:
-        """Append."""
+        """Append a part."""
         part = np.ascontiguousarray(part, self.dtype)
         self.size += part.size
         if self._path is not None:
@@ -181,15 +191,15 @@ class Growing:
             self._parts.append(part)
 
     def array(self) -> Array:
-        """Return the whole."""
+        """Return the whole array; that of a file is memory-mapped."""
         if self._path is None:
             if len(self._parts) == 1:
                 return self._parts[0]
             return np.concatenate([np.zeros(0, self.dtype), *self._parts])
         if self.size == 0:
             return np.zeros(0, self.dtype)
-        # Writable, though nobody writes: kernels are compiled for writable arrays. To map a file
-        # for private changes would take as much memory as the system has to promise.
+        # Kernels are compiled for writable arrays. A private (copy-on-write) mapping would count
+        # against the memory that the system may commit.
         mapped: Array = np.memmap(self._path, self.dtype, "r+", shape=(self.size,))
         return mapped
 
@@ -197,13 +207,13 @@ class Growing:
 def encode_all(
     blocks: Iterable[Tokens], features: FeatureMap, folder: Path | None = None
 ) -> Encoded:
-    """Return all sentences as rows of features; with a folder, they lie in files there."""
+    """Return all sentences as sparse rows, in files of the folder if one is given."""
     kinds = (np.float32, np.uint32, np.int64, np.uint32, np.int64, np.int64)
-    growing = [
-        Growing(kind, folder / f"{name}.bin" if folder is not None else None)
+    arrays = [
+        GrowableArray(kind, folder / f"{name}.bin" if folder is not None else None)
         for name, kind in zip(Encoded._fields, kinds, strict=True)
     ]
-    values, numbers, indptr, pairs, pair_indptr, starts = growing
+    values, numbers, indptr, pairs, pair_indptr, starts = arrays
     for pointers in (indptr, pair_indptr, starts):
         pointers.add(np.zeros(1))
     for tokens in blocks:
@@ -215,7 +225,7 @@ def encode_all(
         values.add(part.values)
         numbers.add(part.features)
         pairs.add(part.pairs)
-    return Encoded(*(each.array() for each in growing))
+    return Encoded(*(each.array() for each in arrays))
 
 
 def tag_codes(tags: Sequence[Sequence[str]], index: dict[str, int]) -> Array:

@@ -1,26 +1,26 @@
-"""Tags of sentences: marginals, the best sequence (Viterbi), the n best, and what may follow."""
+"""Decoding: marginals, the best tags (Viterbi), the n best, and constraints on the tags."""
 
 import heapq
 from typing import Any
 
 import numpy as np
 
-from monro._jit import LANES, kernel, lanes_leaf, leaf
+from monro._jit import kernel, lanes_leaf, leaf
+from monro.blocks import LANES, MASKED_SCORE
 from monro.crf.chain import (
     Allowed,
-    Room,
+    ChainScratch,
+    all_allowed,
     backward,
-    everything,
     forward,
-    same_pairs,
+    same_pair_features,
     score_pairs,
     score_token,
 )
 from monro.crf.encoding import Encoded
-from monro.crf.weights import Weights
+from monro.crf.weights import ChainWeights
 from monro.rows import Array
 
-_NEVER = -1e30  # the score of what may not be
 SCHEMES = ("BIO", "BIOES")
 
 # ---------------------------------------------------------------------------------------- marginals
@@ -28,30 +28,35 @@ SCHEMES = ("BIO", "BIOES")
 
 @kernel
 def marginals(
-    data: Encoded, y: Array, weights: Weights, allowed: Allowed, room: Room, out: Array
+    data: Encoded,
+    y: Array,
+    weights: ChainWeights,
+    allowed: Allowed,
+    scratch: ChainScratch,
+    out: Array,
 ) -> None:
     """Write the probability of each tag at each token; y is any sequence of tags."""
     for s in range(data.starts.size - 1):
         first, stop = data.starts[s], data.starts[s + 1]
         if first == stop:
             continue
-        _, _, runs = forward(data, s, y, weights, 1.0, allowed, room)
-        backward(data, s, weights, 1.0, allowed, runs, room)
+        _, _, runs = forward(data, s, y, weights, 1.0, allowed, scratch)
+        backward(data, s, weights, 1.0, allowed, runs, scratch)
         for t in range(first, stop):
             for k in range(out.shape[1]):
-                out[t, k] = room.alpha[t - first, k]
+                out[t, k] = scratch.alpha[t - first, k]
 
 
 # ----------------------------------------------------------------------------------------- the best
 
 
 @lanes_leaf
-def _follow(best: Array, i: int, v: Array, penalty: Array, reach: Array, back: Array) -> None:
-    """Let tag i, whose best score is ``best[i]``, be followed by each tag."""
+def _follow(best: Array, i: int, v: Array, mask: Array, reach: Array, back: Array) -> None:
+    """Extend the best sequence that ends in tag i by each tag, where that is the best so far."""
     before = best[i]
     tag = np.int32(i)
     for d in range(reach.size):
-        score = before + v[d] + penalty[d]
+        score = before + v[d] + mask[d]
         better = score > reach[d]
         reach[d] = score if better else reach[d]
         back[d] = tag if better else back[d]
@@ -59,35 +64,41 @@ def _follow(best: Array, i: int, v: Array, penalty: Array, reach: Array, back: A
 
 @leaf
 def _best_tags(
-    data: Encoded, s: int, weights: Weights, penalties: Allowed, room: Room, back: Array, y: Array
+    data: Encoded,
+    s: int,
+    weights: ChainWeights,
+    mask: Allowed,
+    scratch: ChainScratch,
+    back: Array,
+    y: Array,
 ) -> bool:
-    """Write the best tags of a sentence; tell whether they are valid, and their score a number."""
+    """Write the best tags of a sentence; return whether they are allowed and of finite score."""
     first, stop = data.starts[s], data.starts[s + 1]
-    n, lanes = room.v.shape
-    best, reach = room.beta, room.reach
+    n, lanes = scratch.v.shape
+    best, reach = scratch.beta, scratch.reach
     for t in range(first, stop):
-        E = room.E[t - first]
+        E = scratch.E[t - first]
         score_token(data, t, weights.W, 1.0, E)
         if t == first:
             for d in range(lanes):
-                reach[d] = penalties.first[d]
+                reach[d] = mask.first[d]
         else:
-            if t == first + 1 or not same_pairs(data, t, t - 1):
-                score_pairs(data, t, weights.V, 1.0, room.v)
+            if t == first + 1 or not same_pair_features(data, t, t - 1):
+                score_pairs(data, t, weights.V, 1.0, scratch.v)
             for d in range(lanes):
                 reach[d] = -np.inf
                 back[t - first, d] = 0
             for i in range(n):
-                _follow(best, i, room.v[i], penalties.pair[0, i], reach, back[t - first])
+                _follow(best, i, scratch.v[i], mask.pair[0, i], reach, back[t - first])
         for d in range(lanes):
             best[d] = reach[d] + E[d]
             if t + 1 == stop:
-                best[d] += penalties.last[d]
+                best[d] += mask.last[d]
     tag = 0
     for d in range(n):
         if best[d] > best[tag]:
             tag = d
-    valid = bool(best[tag] > 0.5 * _NEVER) and bool(best[tag] < np.inf)
+    valid = bool(best[tag] > 0.5 * MASKED_SCORE) and bool(best[tag] < np.inf)
     for t in range(stop - 1, first - 1, -1):
         y[t] = tag
         if t > first:
@@ -97,52 +108,61 @@ def _best_tags(
 
 @kernel
 def viterbi(
-    data: Encoded, weights: Weights, penalties: Allowed, room: Room, back: Array, y: Array
+    data: Encoded,
+    weights: ChainWeights,
+    mask: Allowed,
+    scratch: ChainScratch,
+    back: Array,
+    y: Array,
 ) -> int:
-    """Write the best tags of all sentences; return the first that has none, or -1.
+    """Write the best tags of all sentences; return the first sentence that has none, or -1.
 
-    Here `penalties` are 0 for what may be, else far below; pairs are ``[0, before, tag]``.
+    `mask` is that of `additive_mask`.
     """
     for s in range(data.starts.size - 1):
         if data.starts[s] < data.starts[s + 1] and not _best_tags(
-            data, s, weights, penalties, room, back, y
+            data, s, weights, mask, scratch, back, y
         ):
             return s
     return -1
 
 
-def as_penalties(allowed: Allowed) -> Allowed:
-    """Return what to add to scores, for `viterbi` and `best_sequences`."""
+def additive_mask(allowed: Allowed) -> Allowed:
+    """Return what to add to scores: 0 where allowed, else `MASKED_SCORE`.
+
+    The mask of pairs is ``[0, previous tag, tag]``.
+    """
     pair = np.concatenate(list(allowed.pair), axis=1)[None]
-    return Allowed(*(np.where(part > 0.0, 0.0, _NEVER) for part in (*allowed[:2], pair)))
+    parts = allowed.first, allowed.last, pair
+    return Allowed(*(np.where(part > 0.0, 0.0, MASKED_SCORE).astype(part.dtype) for part in parts))
 
 
 # --------------------------------------------------------------------------------------- the n best
 
 
 @kernel
-def scores_of(
-    data: Encoded, s: int, weights: Weights, room: Room, state: Array, pair: Array
+def sentence_scores(
+    data: Encoded, s: int, weights: ChainWeights, scratch: ChainScratch, state: Array, pair: Array
 ) -> None:
     """Write the scores of sentence s: of tags, and of pairs at each token but the first."""
     first = data.starts[s]
-    n = room.tags.size
+    n = scratch.tags.size
     for t in range(first, data.starts[s + 1]):
-        score_token(data, t, weights.W, 1.0, room.E[0])
+        score_token(data, t, weights.W, 1.0, scratch.E[0])
         for k in range(n):
-            state[t - first, k] = room.E[0, k]
+            state[t - first, k] = scratch.E[0, k]
         if t > first:
-            score_pairs(data, t, weights.V, 1.0, room.v)
+            score_pairs(data, t, weights.V, 1.0, scratch.v)
             for i in range(n):
                 for k in range(n):
-                    pair[t - first, i, k] = room.v[i, k]
+                    pair[t - first, i, k] = scratch.v[i, k]
 
 
 def best_sequences(state: Array, pair: Array, n: int) -> list[tuple[float, list[int]]]:
     """Return the n best sequences of tags with their scores, the best first.
 
-    What is best from the left is known for each tag of each token: so a search from the right (A*)
-    meets the sequences in their order.
+    Viterbi scores bound the best sequence that ends in each tag of each token, exactly: so an A*
+    search from the last token to the first finds the sequences in order.
 
     Examples
     --------
@@ -154,18 +174,18 @@ def best_sequences(state: Array, pair: Array, n: int) -> list[tuple[float, list[
     for t in range(1, len(state)):
         left.append((left[-1][:, None] + pair[t]).max(axis=0) + state[t])
     last = len(state) - 1
-    # Entries: minus the score of the best sequence that ends so, a number to tell equals apart, the
-    # token, what the end scores beyond it, and the end itself as a linked list.
+    # Entries: minus the score of the best sequence with this end, a number to break ties, the first
+    # token of the end, the score of what follows it, and the end's tags as a linked list.
     heap: list[Any] = [(-best, k, last, 0.0, (k, None)) for k, best in enumerate(left[-1])]
     heapq.heapify(heap)
     entries = len(heap)
     found: list[tuple[float, list[int]]] = []
     while heap and len(found) < n:
         bound, _, t, beyond, end = heapq.heappop(heap)
-        if -bound < 0.5 * _NEVER:
+        if -bound < 0.5 * MASKED_SCORE:
             break
         if t == 0:
-            found.append((-bound, _unlinked(end)))
+            found.append((-bound, _as_list(end)))
             continue
         beyond += state[t, end[0]]
         for k, best in enumerate(left[t - 1]):
@@ -175,7 +195,7 @@ def best_sequences(state: Array, pair: Array, n: int) -> list[tuple[float, list[
     return found
 
 
-def _unlinked(end: Any) -> list[int]:
+def _as_list(end: Any) -> list[int]:
     tags = []
     while end is not None:
         tag, end = end
@@ -183,7 +203,7 @@ def _unlinked(end: Any) -> list[int]:
     return tags
 
 
-# ------------------------------------------------------------------------- what may follow what
+# --------------------------------------------------------------------------------- constraints
 
 
 def _split(tag: str) -> tuple[str, str]:
@@ -192,11 +212,11 @@ def _split(tag: str) -> tuple[str, str]:
 
 
 def chunk_rules(tags: list[str], scheme: str, dtype: Any) -> Allowed:
-    """Return which tags may begin, follow and end, where chunks are written in a scheme.
+    """Return which tags may begin, follow and end in a scheme of chunks.
 
-    "BIO": I-X follows B-X or I-X. "BIOES": besides, a chunk ends in E-X, or is S-X alone.
+    "BIO": I-X follows B-X or I-X. "BIOES": besides, a chunk ends in E-X, or is a single S-X.
     """
-    allowed = everything(len(tags), dtype)
+    allowed = all_allowed(len(tags), dtype)
     known = set(scheme)
     for tag in tags:
         prefix, _ = _split(tag)
@@ -206,7 +226,7 @@ def chunk_rules(tags: list[str], scheme: str, dtype: Any) -> Allowed:
                 f"constraints={scheme!r}: there is a tag {tag!r}, which is none of {choices}; use "
                 "constraints=None"
             )
-    opens = "BI"  # a chunk goes on after these, in BIO it may
+    opens = "BI"  # after these a chunk continues (BIOES) or may continue (BIO)
     for k, tag in enumerate(tags):
         prefix, kind = _split(tag)
         inside = prefix in "IE"
@@ -215,9 +235,9 @@ def chunk_rules(tags: list[str], scheme: str, dtype: Any) -> Allowed:
         if scheme == "BIOES" and prefix in opens:
             allowed.last[k] = 0.0
         for i, before in enumerate(tags):
-            start, sort = _split(before)
-            goes_on = start in opens and sort == kind
-            valid = goes_on if inside else scheme == "BIO" or start not in opens
+            start, its_kind = _split(before)
+            continues = start in opens and its_kind == kind
+            valid = continues if inside else scheme == "BIO" or start not in opens
             allowed.pair[k // LANES, i, k % LANES] = float(valid)
     _prune(allowed, len(tags))
     if not (allowed.first.any() and allowed.last.any()):
@@ -229,7 +249,7 @@ def chunk_rules(tags: list[str], scheme: str, dtype: Any) -> Allowed:
 
 
 def _prune(allowed: Allowed, n: int) -> None:
-    """Forbid tags that no valid sequence has: that nothing leads to, or that lead to no end."""
+    """Forbid tags that are in no valid sequence: no start leads to them, or they lead to no end."""
     first, last = allowed.first[:n], allowed.last[:n]
     pair = np.concatenate(list(allowed.pair), axis=1)[:, :n]
     reached, ends = first > 0.0, last > 0.0

@@ -1,7 +1,7 @@
-"""From hashed features to numbers: counted, numbered, and written as rows for the kernels.
+"""Feature indices: 64-bit keys are counted and numbered, and tokens become sparse rows.
 
-A table gives the hashes that were seen often enough their numbers; without one, the number is part
-of the hash itself (feature hashing).
+A hash table maps the keys that occur often enough to 0, 1, 2, …; with feature hashing the number of
+a key is its highest bits.
 """
 
 from typing import Any, NamedTuple
@@ -13,12 +13,12 @@ from monro.crf.features import Keyed
 from monro.rows import Array
 
 _EMPTY = np.uint64(0)
-_FULL = 0.5  # share of the table's places
+_LOAD_FACTOR = 0.5  # largest share of a hash table's places in use
 
 
 @leaf
 def _place(key: Any, table: Array) -> Any:
-    """Return where a key is in the table, or the empty place where it would be."""
+    """Return the place of a key in the table, or the empty place to put it (linear probing)."""
     mask = np.uint64(table.size - 1)
     at = key & mask
     while table[at] != key and table[at] != _EMPTY:
@@ -27,17 +27,20 @@ def _place(key: Any, table: Array) -> Any:
 
 
 @kernel
-def _enter(keys: Array, table: Array, counts: Array, first: Array, begin: int, room: int) -> int:
-    """Count keys in the table, and note where each was first seen; return how many are new.
+def _count_keys(
+    keys: Array, table: Array, counts: Array, first: Array, begin: int, capacity: int
+) -> int:
+    """Count keys, and note the position of each one's first occurrence; return how many are new.
 
-    Stops, and returns minus one minus the number of keys done, where the table has no room.
+    Stops before the key that would exceed `capacity` new ones, and returns minus one minus the
+    number of keys counted.
     """
     new = 0
     for k in range(keys.size):
         key = keys[k] | np.uint64(keys[k] == _EMPTY)
         at = _place(key, table)
         if table[at] == _EMPTY:
-            if new == room:
+            if new == capacity:
                 return -1 - k
             table[at] = key
             first[at] = begin + k
@@ -47,8 +50,8 @@ def _enter(keys: Array, table: Array, counts: Array, first: Array, begin: int, r
 
 
 @kernel
-def _number_of_keys(keys: Array, table: Array, numbers: Array, out: Array) -> None:
-    """Look up the numbers of keys; -1 for a key that is not in the table."""
+def _look_up(keys: Array, table: Array, numbers: Array, out: Array) -> None:
+    """Write the numbers of keys, -1 for a key that is not in the table."""
     for k in range(keys.size):
         key = keys[k] | np.uint64(keys[k] == _EMPTY)
         at = _place(key, table)
@@ -56,7 +59,7 @@ def _number_of_keys(keys: Array, table: Array, numbers: Array, out: Array) -> No
 
 
 class Counts:
-    """Counts the keys of a corpus, some at a time."""
+    """Counts the keys of a corpus, a part at a time."""
 
     def __init__(self) -> None:
         self._allocate(1 << 12)
@@ -69,68 +72,68 @@ class Counts:
         self.first = np.zeros(size, np.int64)
 
     def add(self, keys: Array) -> None:
-        """Count some keys."""
+        """Count the keys of one more part."""
         keys = keys.reshape(-1)
         while keys.size:
-            room = int(_FULL * self.table.size) - self.n
-            new = _enter(keys, self.table, self.counts, self.first, self.seen, room)
+            capacity = int(_LOAD_FACTOR * self.table.size) - self.n
+            new = _count_keys(keys, self.table, self.counts, self.first, self.seen, capacity)
             done = keys.size if new >= 0 else -1 - new
-            self.n += new if new >= 0 else room
+            self.n += new if new >= 0 else capacity
             self.seen += done
             keys = keys[done:]
             if keys.size:
                 self._grow()
 
     def _grow(self) -> None:
-        there = np.flatnonzero(self.table)
-        keys, counts, first = self.table[there], self.counts[there], self.first[there]
+        used = np.flatnonzero(self.table)
+        keys, counts, first = self.table[used], self.counts[used], self.first[used]
         self._allocate(4 * self.table.size)
-        _enter(keys, self.table, self.counts, self.first, 0, keys.size)
+        _count_keys(keys, self.table, self.counts, self.first, 0, keys.size)
         at = _places(keys, self.table)
         self.counts[at], self.first[at] = counts, first
 
     def frequent(self, cutoff: int) -> tuple[Array, Array]:
-        """Return the keys seen that often, the most frequent first, and where first."""
-        there = np.flatnonzero(self.counts >= cutoff)
-        # What is used together lies together: the weights of frequent features fit into the cache.
-        order = there[np.lexsort((self.first[there], -self.counts[there]))]
+        """Return the keys that occur that often, the most frequent first, and where they began."""
+        found = np.flatnonzero(self.counts >= cutoff)
+        # Weights of frequent features lie together, so that they fit into the cache.
+        order = found[np.lexsort((self.first[found], -self.counts[found]))]
         return self.table[order], self.first[order]
 
 
 def _places(keys: Array, table: Array) -> Array:
     out = np.empty(keys.size, np.int64)
-    _number_of_keys(keys, table, np.arange(table.size), out)
+    _look_up(keys, table, np.arange(table.size), out)
     return out
 
 
-class Table:
-    """Numbers keys 0, 1, 2, …: all others have no number."""
+class KeyTable:
+    """Maps its keys to 0, 1, 2, …, and any other key to -1."""
 
     def __init__(self, keys: Array):
         self.keys = keys
         size = 16
-        while _FULL * size < keys.size:
+        while _LOAD_FACTOR * size < keys.size:
             size *= 2
         self._table = np.zeros(size, np.uint64)
         unused = np.zeros(size, np.int64)
-        _enter(keys, self._table, unused, unused.copy(), 0, keys.size)
+        _count_keys(keys, self._table, unused, unused.copy(), 0, keys.size)
         self._numbers = np.full(size, -1, np.int32)
         self._numbers[_places(keys, self._table)] = np.arange(keys.size)
 
     @property
     def size(self) -> int:
-        """How many keys have a number."""
+        """How many numbers there are."""
         return int(self.keys.size)
 
     def numbers(self, keys: Array) -> Array:
-        """Return the numbers of keys, -1 for none."""
+        """Return the numbers of keys."""
         out = np.empty(keys.size, np.int32)
-        _number_of_keys(keys.reshape(-1), self._table, self._numbers, out)
+        _look_up(keys.reshape(-1), self._table, self._numbers, out)
         return out
 
 
 class Hashed:
-    """Numbers every key: by its highest bits."""
+    """Maps any key to its highest bits (feature hashing)."""
 
     def __init__(self, bits: int):
         self.bits = bits
@@ -146,19 +149,19 @@ class Hashed:
 
 
 class Encoded(NamedTuple):
-    """Tokens as rows of numbered features, and pairs of neighbours likewise."""
+    """Tokens as sparse rows of features and of pair features, whose values are 1."""
 
     values: Array
     features: Array
-    indptr: Array
+    indptr: Array  # of each token
     pairs: Array
-    pair_indptr: Array
-    starts: Array  # of each sentence, and the end
+    pair_indptr: Array  # of each token
+    starts: Array  # the first token of each sentence, and the end
 
 
 @kernel
-def _pack(numbers: Array, values: Array, indptr: Array, out_indptr: Array) -> int:
-    """Leave out features without a number, in place; return how many are left."""
+def _drop_unnumbered(numbers: Array, values: Array, indptr: Array, out_indptr: Array) -> int:
+    """Remove features without a number, in place; return how many are left."""
     kept = 0
     out_indptr[0] = 0
     for t in range(indptr.size - 1):
@@ -173,20 +176,20 @@ def _pack(numbers: Array, values: Array, indptr: Array, out_indptr: Array) -> in
 
 def _rows(numbers: Array, values: Array, indptr: Array) -> tuple[Array, Array, Array]:
     packed = np.empty_like(indptr)
-    kept = _pack(numbers, values, indptr, packed)
+    kept = _drop_unnumbered(numbers, values, indptr, packed)
     return values[:kept], numbers[:kept].view(np.uint32), packed
 
 
-def encode(keyed: Keyed, single: Table | Hashed, pairs: Table, starts: Array) -> Encoded:
-    """Return the rows of features that have a number."""
+def encode(keyed: Keyed, single: KeyTable | Hashed, pairs: KeyTable, starts: Array) -> Encoded:
+    """Return the sparse rows of the features that have a number."""
     n = keyed.keys.size
     values = np.ones(n, np.float32) if keyed.values is None else keyed.values.copy()
     values, features, indptr = _rows(single.numbers(keyed.keys), values, keyed.indptr)
     tokens, width = keyed.pair_keys.shape
-    couples = pairs.numbers(keyed.pair_keys)
-    couples.reshape(tokens, width)[starts[:-1][np.diff(starts) > 0]] = -1  # no tag before these
-    unused = np.empty(couples.size, np.float32)
+    numbers = pairs.numbers(keyed.pair_keys)
+    numbers.reshape(tokens, width)[starts[:-1][np.diff(starts) > 0]] = -1  # have no previous tag
+    unused = np.empty(numbers.size, np.float32)
     _, pair_features, pair_indptr = _rows(
-        couples, unused, np.arange(tokens + 1, dtype=np.int64) * width
+        numbers, unused, np.arange(tokens + 1, dtype=np.int64) * width
     )
     return Encoded(values, features, indptr, pair_features, pair_indptr, starts)

@@ -1,6 +1,6 @@
-"""From tokens to features, known by 64-bit hashes of their texts.
+"""From tokens to features, identified by 64-bit hashes of their texts.
 
-Texts are hashed once, and what a template makes of them is arithmetic on whole columns.
+Texts are hashed once; templates combine the hashes of whole columns by arithmetic.
 """
 
 from hashlib import blake2b
@@ -12,14 +12,14 @@ from monro.crf.template import Template, check_columns
 from monro.crf.tokens import Tokens
 from monro.rows import Array
 
-TRANSITION = "B"  # the feature that every pair of neighbours has
+TRANSITION = "B"  # the feature that every pair of neighbouring tags has
 _MOST_TEXTS = 1 << 18
 
 # ------------------------------------------------------------------------------------------ hashes
 
 
-class _Hashes(dict[str, int]):
-    """Texts and their hashes, each computed once (unless there are very many)."""
+class _HashCache(dict[str, int]):
+    """Hashes of texts, each computed once (unless there are very many)."""
 
     def __missing__(self, text: str) -> int:
         if len(self) >= _MOST_TEXTS:
@@ -28,8 +28,8 @@ class _Hashes(dict[str, int]):
         self[text] = value = int.from_bytes(digest, "little")
         return value
 
-    def __reduce__(self) -> Any:  # nobody needs a copy of what can be computed
-        return _Hashes, ()
+    def __reduce__(self) -> Any:  # copies and pickles need not hold what can be computed
+        return _HashCache, ()
 
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
@@ -38,18 +38,18 @@ _HALF = np.uint64(32)
 
 
 def _mix(key: Array, part: Array) -> None:
-    """Stir a part into the keys; the order of parts counts."""
+    """Combine keys with a further part, in place; the order of parts matters."""
     key ^= part
     for factor in (_ODD, _OTHER):
         key *= factor
         key ^= key >> _HALF
 
 
-# ------------------------------------------------------------------------------ what templates make
+# ----------------------------------------------------------------------------------- extraction
 
 
 class Keyed(NamedTuple):
-    """The features of some tokens by hash: those of tag t, then those of a pair of tags."""
+    """The features of some tokens, by their hashes, and those of pairs of tags."""
 
     keys: Array
     values: Array | None  # None: all 1
@@ -58,33 +58,33 @@ class Keyed(NamedTuple):
 
 
 class Extractor:
-    """Makes the features of tokens: by templates, or as they are given.
+    """Computes the features of tokens from templates, or takes those given.
 
     Parameters
     ----------
     templates : list of Template, or None
-        None: tokens bring their features, and neighbours have the one feature "B".
+        None: tokens are lists of features, and pairs of tags have the one feature "B".
     """
 
     def __init__(self, templates: list[Template] | None):
         self.templates = templates
-        self.single = [template for template in templates or [] if not template.couples]
-        self.pairs = [template for template in templates or [] if template.couples]
+        self.single = [template for template in templates or [] if not template.of_pairs]
+        self.pairs = [template for template in templates or [] if template.of_pairs]
         if templates is None:
             self.pairs = [Template((TRANSITION,), ())]
-        self._known = _Hashes()
+        self._hash = _HashCache()
 
     @property
     def has_single(self) -> bool:
-        """Tell whether there are features of one tag."""
+        """Whether there are features of single tags."""
         return self.templates is None or bool(self.single)
 
     def check(self, n_columns: int) -> None:
-        """Raise if a template asks for a column that there is not."""
+        """Raise if a template refers to a column that tokens do not have."""
         check_columns(self.templates or [], n_columns)
 
     def keys(self, tokens: Tokens) -> Keyed:
-        """Return the features of tokens, by hash."""
+        """Return the features of tokens."""
         pairs = self._of_templates(self.pairs, tokens)
         if self.templates is None:
             _, values, indptr = tokens.content
@@ -98,7 +98,7 @@ class Extractor:
         keys = np.empty((n, len(templates)), np.uint64)
         atoms: dict[Any, Array] = {}
         for k, template in enumerate(templates):
-            key = np.full(n, self._known["\0".join(template.texts)], np.uint64)
+            key = np.full(n, self._hash["\0".join(template.texts)], np.uint64)
             for place in template.places:
                 if place not in atoms:
                     column = self._column(tokens, place.column)
@@ -108,31 +108,31 @@ class Extractor:
         return keys
 
     def _column(self, tokens: Tokens, k: int) -> Array:
-        """Return the hashes of column k; of given features, the names are column 0."""
+        """Return the hashes of column k; the names of given features are column 0."""
         if k not in tokens.hashes:
             texts = tokens.content[k]
             tokens.hashes[k] = np.fromiter(
-                map(self._known.__getitem__, texts), np.uint64, len(texts)
+                map(self._hash.__getitem__, texts), np.uint64, len(texts)
             )
         return tokens.hashes[k]
 
     def _atom(self, column: Array, starts: Array, row: int) -> Array:
-        """Return the column's hashes `row` further on; beyond a sentence, of CRF++'s symbols."""
+        """Return the hashes of the tokens `row` further on; outside, those of CRF++'s symbols."""
         if row == 0:
             return column
         shifted = np.roll(column, -row)
         lengths = np.diff(starts)
         longest = int(lengths.max(initial=0))
         for k in range(max(1, abs(row) + 1 - longest), abs(row) + 1):
-            # Of the tokens near a border, the one whose place lies k outside.
+            # Tokens whose neighbour lies k outside their sentence are this far from its border.
             inside = abs(row) - k
-            there = lengths > inside
-            at = starts[:-1][there] + inside if row < 0 else starts[1:][there] - 1 - inside
-            shifted[at] = self._known[f"_B{'-' if row < 0 else '+'}{k}"]
+            long = lengths > inside
+            at = starts[:-1][long] + inside if row < 0 else starts[1:][long] - 1 - inside
+            shifted[at] = self._hash[f"_B{'-' if row < 0 else '+'}{k}"]
         return shifted
 
     def names(self, tokens: Tokens, at: Array, *, pairs: bool) -> list[str]:
-        """Return the texts of the features at these places among the keys of the tokens."""
+        """Return the texts of features, given their positions among the keys of the tokens."""
         if self.templates is None and not pairs:
             return [tokens.content[0][k] for k in at.tolist()]
         templates = self.pairs if pairs else self.single
@@ -146,15 +146,15 @@ class Extractor:
 
 
 def _name(template: Template, columns: Any, token: int, first: int, stop: int) -> str:
-    """Return what a template makes of a token of the sentence from `first` to `stop`."""
+    """Return the text of a template's feature at a token of the sentence from `first` to `stop`."""
     text = template.texts[0]
     for place, after in zip(template.places, template.texts[1:], strict=True):
-        there = token + place.row
-        if there < first:
-            text += f"_B-{first - there}"
-        elif there >= stop:
-            text += f"_B+{there - stop + 1}"
+        other = token + place.row
+        if other < first:
+            text += f"_B-{first - other}"
+        elif other >= stop:
+            text += f"_B+{other - stop + 1}"
         else:
-            text += columns[place.column][there]
+            text += columns[place.column][other]
         text += after
     return text

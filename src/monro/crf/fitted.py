@@ -1,4 +1,4 @@
-"""What a fitted tagger can tell: tags, probabilities, how good it is, and what it has learnt."""
+"""The fitted tagger: predictions, probabilities, metrics, and its weights by name."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -7,42 +7,41 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from monro import checks
-from monro.crf.chain import Allowed, everything
+from monro.checks.parameters import check_choice, check_integer
+from monro.crf.chain import Allowed, all_allowed
 from monro.crf.conlleval import Evaluation, evaluate
-from monro.crf.corpus import FeatureMap, as_list, as_sentences, tag_codes
+from monro.crf.corpus import as_list, as_sentences, tag_codes
 from monro.crf.decode import (
     SCHEMES,
-    as_penalties,
+    additive_mask,
     best_sequences,
     chunk_rules,
     marginals,
-    scores_of,
+    sentence_scores,
     viterbi,
 )
 from monro.crf.encoding import Hashed
 from monro.crf.problem import (
-    Problem,
-    make_room,
+    ChainProblem,
+    make_ridge,
+    make_scratch,
     mean_loss,
     objective,
-    ridge_strength,
     sentence_parts,
 )
-from monro.crf.weights import Weights, as_tables
+from monro.crf.trainer import ChainFit
+from monro.crf.weights import as_tables
 from monro.estimator import Estimator
 from monro.rows import Array
 
-_PART = 10_000  # sentences tagged together
+_PART = 10_000  # sentences to tag at a time
 
 
 class FittedTagger(Estimator):
-    """What `CRFTagger` can do once it is fitted."""
+    """The methods of `CRFTagger` that need a fitted model."""
 
     classes_: Array
-    _map: FeatureMap
-    _weights: Weights
-    _seen: float  # sentences trained on
+    _fitted: ChainFit
     n_iter_: int
     learning_rate_: float
     solver_: str
@@ -63,14 +62,13 @@ class FittedTagger(Estimator):
         list of lists of str
         """
         found: list[list[str]] = []
-        penalties = as_penalties(self._allowed(np.float32))
+        mask = additive_mask(self._allowed(np.float32))
         for start, part in self._parts(sentences):
-            data = self._map.encode(part, start)
+            data = self._fitted.features.encode(part, start)
             y = np.empty(data.starts[-1], np.int32)
-            room = make_room(data, self.classes_.size, np.float32)
-            back = np.empty(room.E.shape, np.int32)
-            single = Allowed(*(_single(p) for p in penalties))
-            self._check_valid(start, viterbi(data, self._weights, single, room, back, y))
+            scratch = make_scratch(data, self.classes_.size, np.float32)
+            back = np.empty(scratch.E.shape, np.int32)
+            self._check_valid(start, viterbi(data, self._fitted.weights, mask, scratch, back, y))
             found += self._by_sentence(y, data.starts)
         return found
 
@@ -98,15 +96,15 @@ class FittedTagger(Estimator):
         allowed = self._allowed(np.float64)
         names = self.classes_.tolist()
         for start, part in self._parts(sentences):
-            for those, _, data in sentence_parts(self._map.encode(part, start)):
+            for which, _, data in sentence_parts(self._fitted.features.encode(part, start)):
                 n = int(data.starts[-1])
                 p = np.empty((n, len(names)))
-                room = make_room(data, len(names), np.float64)
-                marginals(data, np.zeros(n, np.int32), self._weights, allowed, room, p)
+                scratch = make_scratch(data, len(names), np.float64)
+                marginals(data, np.zeros(n, np.int32), self._fitted.weights, allowed, scratch, p)
                 p += 0.0  # -0 becomes 0
                 odd = np.flatnonzero(~np.isfinite(p).all(axis=1))
                 if odd.size:
-                    odd = np.searchsorted(data.starts, odd[:1], "right") - 1 + those.start
+                    odd = np.searchsorted(data.starts, odd[:1], "right") - 1 + which.start
                 self._check_valid(start, int(odd[0]) if odd.size else -1)
                 rows = [dict(zip(names, row, strict=True)) for row in p.tolist()]
                 cuts = data.starts.tolist()
@@ -137,27 +135,26 @@ class FittedTagger(Estimator):
         >>> [tags for tags, _ in tagger.predict_n_best([["a", "b"]], 2)[0]]
         [['A', 'B'], ['B', 'B']]
         """
-        checks.whole("n", n, 1)
+        check_integer("n", n, 1)
         found: list[list[tuple[list[str], float]]] = []
-        allowed = self._allowed(np.float64)
-        penalties = as_penalties(allowed)
+        mask = additive_mask(self._allowed(np.float64))
         for start, part in self._parts(sentences):
             k = self.classes_.size
-            for those, _, data in sentence_parts(self._map.encode(part, start)):
-                room = make_room(data, k, np.float64)
+            for which, _, data in sentence_parts(self._fitted.features.encode(part, start)):
+                scratch = make_scratch(data, k, np.float64)
                 for s in range(data.starts.size - 1):
                     length = int(data.starts[s + 1] - data.starts[s])
                     if length == 0:
                         found.append([([], 0.0)])
                         continue
                     state, pair = np.empty((length, k)), np.zeros((length, k, k))
-                    scores_of(data, s, self._weights, room, state, pair)
-                    state[0] += penalties.first[:k]
-                    state[-1] += penalties.last[:k]
-                    pair[1:] += penalties.pair[0, :, :k]
+                    sentence_scores(data, s, self._fitted.weights, scratch, state, pair)
+                    state[0] += mask.first[:k]
+                    state[-1] += mask.last[:k]
+                    pair[1:] += mask.pair[0, :, :k]
                     log_z = _log_partition(state, pair)
                     best = best_sequences(state, pair, n)
-                    self._check_valid(start, -1 if best else those.start + s)
+                    self._check_valid(start, -1 if best else which.start + s)
                     found.append(
                         [
                             (self.classes_[tags].tolist(), float(score - log_z))
@@ -167,14 +164,14 @@ class FittedTagger(Estimator):
         return found
 
     def _parts(self, sentences: Sequence[Any]) -> Iterator[tuple[int, Sequence[Any]]]:
-        """Yield some sentences at a time, with the number of the first."""
-        check_is_fitted(self, "_weights")
+        """Yield parts of the sentences, each with the number of its first."""
+        check_is_fitted(self, "_fitted")
         sentences = as_sentences(sentences)
         for k in range(0, len(sentences), _PART):
             yield k, sentences[k : k + _PART]
 
     def _check_valid(self, start: int, sentence: int) -> None:
-        """Raise where a sentence, counted from `start`, has no tags; -1 is none."""
+        """Raise for a sentence without valid tags, numbered from `start`; -1 stands for none."""
         if sentence < 0:
             return
         if self.constraints is None:
@@ -184,11 +181,11 @@ class FittedTagger(Estimator):
         raise ValueError(f"sentence {start + sentence}: {what}")
 
     def _allowed(self, dtype: Any) -> Allowed:
-        check_is_fitted(self, "_weights")
+        check_is_fitted(self, "_fitted")
         names = self.classes_.tolist()
         if self.constraints is None:
-            return everything(len(names), dtype)
-        checks.choice("constraints", self.constraints, SCHEMES)
+            return all_allowed(len(names), dtype)
+        check_choice("constraints", self.constraints, SCHEMES)
         return chunk_rules(names, self.constraints, dtype)
 
     def _by_sentence(self, y: Array, starts: Array) -> list[list[str]]:
@@ -198,20 +195,27 @@ class FittedTagger(Estimator):
 
     # ---------------------------------------------------------------------------------- measuring
 
-    def _problem(self, sentences: Sequence[Any], tags: Sequence[Any]) -> Problem:
-        check_is_fitted(self, "_weights")
+    def _problem(self, sentences: Sequence[Any], tags: Sequence[Any]) -> ChainProblem:
+        check_is_fitted(self, "_fitted")
         sentences, tags = as_sentences(sentences), as_list("tags", tags)
         if not sentences:
             raise ValueError("sentences: there are none to judge by")
-        data = self._map.encode(sentences)
+        fit = self._fitted
+        data = fit.features.encode(sentences)
         if [len(sentence) for sentence in tags] != np.diff(data.starts).tolist():
             raise ValueError("tags: give each sentence as many tags as it has tokens")
         codes = tag_codes(tags, {name: k for k, name in enumerate(self.classes_.tolist())})
-        sizes = self._map.single.size, self._map.pairs.size, self.classes_.size
-        return Problem(data, codes, np.ones(len(tags)), *sizes, ridge_strength(self.c, self._seen))
+        sizes = (
+            self._fitted.features.single.size,
+            self._fitted.features.pairs.size,
+            self.classes_.size,
+        )
+        return ChainProblem(
+            data, codes, np.ones(len(tags)), *sizes, make_ridge(self.c, self._fitted.sentences)
+        )
 
     def log_loss(self, sentences: Sequence[Any], tags: Sequence[Sequence[str]]) -> float:
-        """Return the mean of ``-log p(tags)`` over sentences, in nats, whatever the constraints.
+        """Return the mean of ``-log p(tags)`` over sentences, in nats, without the constraints.
 
         Examples
         --------
@@ -221,10 +225,10 @@ class FittedTagger(Estimator):
         True
         """
         problem = self._problem(sentences, tags)
-        return mean_loss(problem, self._weights)
+        return mean_loss(problem, self._fitted.weights)
 
     def objective(self, sentences: Sequence[Any], tags: Sequence[Sequence[str]]) -> float:
-        """Return what `fit` minimises: the log-loss and the ridge of the weights.
+        """Return the objective of `fit`: the log-loss plus the ridge of the weights.
 
         Examples
         --------
@@ -235,10 +239,10 @@ class FittedTagger(Estimator):
         True
         """
         problem = self._problem(sentences, tags)
-        return objective(problem, self._weights)
+        return objective(problem, self._fitted.weights)
 
     def evaluate(self, sentences: Sequence[Any], tags: Sequence[Sequence[str]]) -> Evaluation:
-        """Count the chunks that are found, as conlleval does; ``print(….table())`` shows its table.
+        """Count correct chunks as conlleval does; ``print(….table())`` shows its table.
 
         Where no tag looks like B-X or I-X, each token whose tag is not O is a chunk by itself.
 
@@ -259,26 +263,26 @@ class FittedTagger(Estimator):
 
     @property
     def template_(self) -> str | None:
-        """The template, whether it was given or not; None where tokens bring their features."""
-        check_is_fitted(self, "_weights")
-        return self._map.template
+        """The template, given or default; None if tokens are lists or dicts of features."""
+        check_is_fitted(self, "_fitted")
+        return self._fitted.features.template
 
     @property
     def n_features_(self) -> int:
-        """How many features there are, those of pairs of tags included."""
-        check_is_fitted(self, "_weights")
-        return self._map.single.size + self._map.pairs.size
+        """The number of features, including those of pairs of tags."""
+        check_is_fitted(self, "_fitted")
+        return self._fitted.features.single.size + self._fitted.features.pairs.size
 
     @property
     def n_parameters_(self) -> int:
-        """How many weights there are."""
-        check_is_fitted(self, "_weights")
+        """The number of weights."""
+        check_is_fitted(self, "_fitted")
         n = self.classes_.size
-        return int(self._map.single.size * n + self._map.pairs.size * n * n)
+        return int(self._fitted.features.single.size * n + self._fitted.features.pairs.size * n * n)
 
     @property
     def state_features_(self) -> dict[tuple[str, str], float]:
-        """The weights other than 0, by feature and tag."""
+        """The non-zero weights, by feature and tag."""
         state, _ = self._tables()
         names, tags = self._names(), self.classes_.tolist()
         return {
@@ -287,17 +291,17 @@ class FittedTagger(Estimator):
 
     @property
     def transition_features_(self) -> dict[tuple[str, str], float]:
-        """The weights of tags that follow each other, whatever the tokens."""
+        """The weights of pairs of neighbouring tags that do not depend on the tokens."""
         _, pair = self._tables()
-        templates = self._map.pair_templates
+        templates = self._fitted.features.pair_templates
         plain = {"".join(each.texts) for each in templates if not each.places}
-        everywhere = [name in plain for name in self._map.pair_names]
+        everywhere = [name in plain for name in self._fitted.features.pair_names]
         tags = self.classes_.tolist()
         total = pair[everywhere].sum(axis=0)
         return {(a, b): float(total[i, k]) for i, a in enumerate(tags) for k, b in enumerate(tags)}
 
     def top_features(self, tag: str, n: int = 10) -> list[tuple[str, float]]:
-        r"""Return the n features that speak most for a tag, with their weights.
+        r"""Return the n features of the largest weights for a tag, with these weights.
 
         Examples
         --------
@@ -307,7 +311,7 @@ class FittedTagger(Estimator):
         >>> [name for name, _ in tagger.top_features("A", 1)]
         ['U:a']
         """
-        checks.whole("n", n, 1)
+        check_integer("n", n, 1)
         state, _ = self._tables()
         names, tags = self._names(), self.classes_.tolist()
         if tag not in tags:
@@ -317,22 +321,22 @@ class FittedTagger(Estimator):
         return [(names[f], float(weights[f])) for f in best]
 
     def _tables(self) -> tuple[Array, Array]:
-        check_is_fitted(self, "_weights")
-        return as_tables(self._weights, self.classes_.size)
+        check_is_fitted(self, "_fitted")
+        return as_tables(self._fitted.weights, self.classes_.size)
 
     def _names(self) -> list[str] | Mapping[int, str]:
-        return _HashNames() if isinstance(self._map.single, Hashed) else self._map.names
+        return (
+            _HashNames()
+            if isinstance(self._fitted.features.single, Hashed)
+            else self._fitted.features.names
+        )
 
 
 class _HashNames(dict[int, str]):
-    """Names of features that are known by a hash alone."""
+    """Names of features that are identified by their hashes only."""
 
     def __missing__(self, number: int) -> str:
         return f"#{number}"
-
-
-def _single(array: Array) -> Array:
-    return np.ascontiguousarray(array, np.float32)
 
 
 def _log_partition(state: Array, pair: Array) -> float:

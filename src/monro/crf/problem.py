@@ -1,4 +1,4 @@
-"""What is minimised: sentences with their tags, the loss of weights on them, and the ridge."""
+"""The optimisation problem: sentences with their tags, the loss of weights on them, the ridge."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,18 +6,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from monro.crf.chain import Room, everything, most_runs, new_room
+from monro._jit import kernel
+from monro.crf.chain import (
+    Allowed,
+    ChainScratch,
+    all_allowed,
+    forward,
+    most_runs,
+    new_chain_scratch,
+)
 from monro.crf.encoding import Encoded
-from monro.crf.sgd import total_loss
-from monro.crf.weights import Weights
-from monro.mapped import ask_for, no_read_ahead, runs_of
+from monro.crf.weights import ChainWeights
+from monro.mapped.page_requests import contiguous_runs, no_read_ahead, request_pages
+from monro.penalties import Ridge
 from monro.rows import Array
 
-_PART_TOKENS = 1 << 16  # evaluated together
+_PART_TOKENS = 1 << 16  # evaluated at a time
 
 
-class Problem(NamedTuple):
-    """Sentences, their tags and weights (of mean 1), and λ."""
+class ChainProblem(NamedTuple):
+    """Sentences, their tags and weights (of mean 1), and the penalty."""
 
     data: Encoded
     y: Array  # of each token
@@ -25,56 +33,62 @@ class Problem(NamedTuple):
     n_features: int
     n_pairs: int
     n_tags: int
-    lam: float
+    penalty: Ridge
 
     @property
     def size(self) -> int:
+        """How many sentences there are."""
         return int(self.weight.size)
 
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """How many features, pair features and tags there are weights for."""
+        return self.n_features, self.n_pairs, self.n_tags
 
-def ridge_strength(c: float, sentences: float) -> float:
-    """Return λ, which is never 0."""
-    return max(1.0 / (float(c) * float(sentences)), 1e-30)
+
+def make_ridge(c: float, sentences: float) -> Ridge:
+    """Return the ridge of CRF++'s parameter c; its strength is never 0."""
+    return Ridge(max(1.0 / (float(c) * float(sentences)), 1e-30))
 
 
 def is_mapped(data: Encoded) -> bool:
-    """Tell whether sentences lie in files."""
+    """Return whether sentences lie in memory-mapped files."""
     return isinstance(data.features, np.memmap)
 
 
 @contextmanager
-def visiting(problem: Problem, sentences: Array) -> Iterator[None]:
-    """Read these sentences, and no others meanwhile, where they lie in files."""
+def reading_sentences(problem: ChainProblem, sentences: Array) -> Iterator[None]:
+    """Read ahead these sentences of mapped files, and only these, inside the block."""
     data, y = problem.data, problem.y
     if not is_mapped(data):
         yield
         return
     with no_read_ahead(*data, y):
-        starts, stops = runs_of(sentences)
-        ask_for(data.starts, starts, stops + 1)
+        starts, stops = contiguous_runs(sentences)
+        request_pages(data.starts, starts, stops + 1)
         starts, stops = data.starts[starts], data.starts[stops]
-        ask_for(y, starts, stops)
+        request_pages(y, starts, stops)
         for pointers, parts in (
             (data.indptr, (data.values, data.features)),
             (data.pair_indptr, (data.pairs,)),
         ):
-            ask_for(pointers, starts, stops + 1)
+            request_pages(pointers, starts, stops + 1)
             for part in parts:
-                ask_for(part, pointers[starts], pointers[stops])
+                request_pages(part, pointers[starts], pointers[stops])
         yield
 
 
 # --------------------------------------------------------------------------------------- evaluation
 
 
-def make_room(data: Encoded, n_tags: int, dtype: Any) -> Room:
-    """Return room for the sentences."""
+def make_scratch(data: Encoded, n_tags: int, dtype: Any) -> ChainScratch:
+    """Return scratch buffers for any of the sentences."""
     longest = int(np.diff(data.starts).max(initial=1))
-    return new_room(longest, most_runs(data), n_tags, dtype)
+    return new_chain_scratch(longest, most_runs(data), n_tags, dtype)
 
 
 def sentence_parts(data: Encoded) -> Iterator[tuple[slice, slice, Encoded]]:
-    """Yield some sentences at a time, in double precision: which, their tokens, and they."""
+    """Yield parts of a corpus in double precision: which sentences and tokens, and the part."""
     begin = 0
     n = data.starts.size - 1
     while begin < n:
@@ -95,24 +109,43 @@ def sentence_parts(data: Encoded) -> Iterator[tuple[slice, slice, Encoded]]:
         begin = stop
 
 
-def mean_loss(problem: Problem, weights: Weights) -> float:
+@kernel
+def total_loss(
+    data: Encoded,
+    y: Array,
+    weight: Array,
+    order: Array,
+    weights: ChainWeights,
+    allowed: Allowed,
+    scratch: ChainScratch,
+) -> float:
+    """Return ``Σ weight_i·(-log p(y_i))`` over `order`."""
+    total = 0.0
+    for s in order:
+        if data.starts[s] < data.starts[s + 1]:
+            log_z, score, _ = forward(data, s, y, weights, 1.0, allowed, scratch)
+            total += weight[s] * (log_z - score)
+    return total
+
+
+def mean_loss(problem: ChainProblem, weights: ChainWeights) -> float:
     """Return the weighted mean of ``-log p(tags)`` over the sentences, in double precision."""
-    allowed = everything(problem.n_tags, np.float64)
+    allowed = all_allowed(problem.n_tags, np.float64)
     total = 0.0
     for sentences, tokens, part in sentence_parts(problem.data):
-        room = make_room(part, problem.n_tags, np.float64)
+        scratch = make_scratch(part, problem.n_tags, np.float64)
         weight = problem.weight[sentences]
         total += total_loss(
-            part, problem.y[tokens], weight, np.arange(weight.size), weights, allowed, room
+            part, problem.y[tokens], weight, np.arange(weight.size), weights, allowed, scratch
         )
     return float(total / problem.weight.sum())
 
 
-def ridge_of(problem: Problem, weights: Weights) -> float:
+def ridge_of(problem: ChainProblem, weights: ChainWeights) -> float:
     """Return ``λ/2 ‖w‖²``."""
-    return 0.5 * problem.lam * sum(float(np.vdot(part, part)) for part in weights)
+    return 0.5 * problem.penalty.strength * sum(float(np.vdot(part, part)) for part in weights)
 
 
-def objective(problem: Problem, weights: Weights) -> float:
-    """Return ``λ/2 ‖w‖²`` and the mean loss."""
+def objective(problem: ChainProblem, weights: ChainWeights) -> float:
+    """Return ``λ/2 ‖w‖²`` plus the mean loss."""
     return ridge_of(problem, weights) + mean_loss(problem, weights)

@@ -1,4 +1,4 @@
-"""Sentences to train on, from Python or from a file."""
+"""Reading a corpus to train on: from lists, files, tables or chunks."""
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator
@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from monro.crf.corpus import (
-    FeatureMap,
-    Growing,
+    GrowableArray,
+    Vocabulary,
+    are_feature_lists,
     as_list,
     as_sentences,
-    brings_features,
     in_blocks,
     read_tokens,
     tag_codes,
@@ -25,36 +25,33 @@ from monro.data.conll import conll_blocks
 from monro.data.files import display_name, is_stdin
 from monro.data.parquet import batches_of, is_arrow, open_parquet
 from monro.data.sources import is_chunks
-from monro.data.tables import Places
+from monro.data.tables import RowLocator
 from monro.errors import DataError
-from monro.mapped import pieces
+from monro.mapped.chunked_arrays import chunks
 from monro.rows import Array
 
 _ROWS = 1 << 12  # sentences of a table to read at a time
 
 
-class Known(NamedTuple):
-    """What a model knows that goes on."""
-
-    features: FeatureMap
-    classes: Array
-
-
 class Corpus(NamedTuple):
-    """Sentences that can be gone through more than once, some at a time."""
+    """Sentences with their tags, to be read more than once, a block at a time."""
 
     blocks: Callable[[], Iterable[Tokens]]
-    tags: Array  # the numbers of all tokens' tags
+    tags: Array  # of each token: an index into `classes`
     weight: Array  # of each sentence
-    classes: Array
-    templates: list[Template] | None  # None: tokens bring their features
+    classes: Array  # the tags, sorted
+    templates: list[Template] | None  # None: tokens are lists of features
     n_columns: int
 
 
 def from_sentences(
-    sentences: Any, tags: Any, sample_weight: Any, template: str | Path | None, known: Known | None
+    sentences: Any,
+    tags: Any,
+    sample_weight: Any,
+    template: str | Path | None,
+    earlier: Vocabulary | None,
 ) -> Corpus:
-    """Return sentences given in Python; empty ones and those of weight 0 are left out."""
+    """Return the corpus of a list of sentences, without empty ones and those of weight 0."""
     sentences, tags = as_sentences(sentences), as_list("tags", tags)
     if len(sentences) != len(tags):
         raise ValueError(f"there are {len(sentences)} sentences and {len(tags)} lists of tags")
@@ -77,15 +74,15 @@ def from_sentences(
     different = set(chain.from_iterable(tags))
     templates: list[Template] | None = None
     n_columns = 0
-    if known is not None:
-        templates, n_columns = _known_templates(template, known), known.features.n_columns
-    elif not brings_features(sentences):
+    if earlier is not None:
+        templates, n_columns = _earlier_templates(template, earlier), earlier.features.n_columns
+    elif not are_feature_lists(sentences):
         first = sentences[0][0]
         n_columns = 1 if isinstance(first, str) else len(first)
         templates = _templates(template, n_columns)
     elif template is not None:
         raise ValueError("template: the tokens bring their features, so there is none")
-    if known is not None:
+    if earlier is not None:
         blocks = in_blocks(
             sentences, kept, lambda part, at: read_tokens(part, templates, n_columns, at)
         )
@@ -93,7 +90,7 @@ def from_sentences(
         blocks = in_blocks(sentences, kept, given_features)
     else:
         blocks = in_blocks(sentences, kept, lambda part, at: columns_of(part, n_columns, at))
-    classes = _classes(different, known)
+    classes = _classes(different, earlier)
     codes = tag_codes(tags, {name: k for k, name in enumerate(classes.tolist())})
     return Corpus(lambda: blocks, codes, weight, classes, templates, n_columns)
 
@@ -113,76 +110,79 @@ def _templates(template: str | Path | None, n_columns: int) -> list[Template]:
     return parse(default_template(n_columns)) if template is None else read_template(template)
 
 
-def _known_templates(template: str | Path | None, known: Known) -> list[Template] | None:
-    """Return the templates that a model was fitted with, which are those asked for."""
-    templates = known.features.templates
+def _earlier_templates(template: str | Path | None, earlier: Vocabulary) -> list[Template] | None:
+    """Return the templates of an earlier fit; raise if another template is given."""
+    templates = earlier.features.templates
     if template is not None and read_template(template) != templates:
         raise ValueError("template: the model was fitted with another one; fit anew")
     return templates
 
 
-def _classes(names: set[str], known: Known | None) -> Array:
-    """Return the tags, with those known before."""
-    if known is not None:
-        names = names | set(known.classes.tolist())
+def _classes(names: set[str], earlier: Vocabulary | None) -> Array:
+    """Return the tags, sorted, with those of an earlier fit."""
+    if earlier is not None:
+        names = names | set(earlier.classes.tolist())
     return np.array(sorted(names), dtype=object)
 
 
-class _Tags:
-    """The tags of a corpus that comes bit by bit, kept in memory or in a file."""
+class _TagCodes:
+    """Encodes the tags of a corpus that is read in parts, in memory or in a file."""
 
     def __init__(self, path: Path | None):
         self._index: dict[str, int] = {}
-        self._codes = Growing(np.int32, path)
+        self._codes = GrowableArray(np.int32, path)
 
     def add(self, tags: Iterable[str]) -> None:
         """Append the tags of some tokens."""
         index = self._index
         self._codes.add(np.fromiter((index.setdefault(tag, len(index)) for tag in tags), np.int32))
 
-    def finish(self, known: Known | None) -> tuple[Array, Array]:
-        """Return the numbers of all, and the tags in order, with those known before."""
-        classes = _classes(set(self._index), known)
+    def finish(self, earlier: Vocabulary | None) -> tuple[Array, Array]:
+        """Return the code of each token's tag, and the tags, with those of an earlier fit."""
+        classes = _classes(set(self._index), earlier)
         place = np.searchsorted(classes, np.array(list(self._index), dtype=object))
         codes = self._codes.array()
-        for part in pieces(codes):
+        for part in chunks(codes):
             part[:] = place[part]
         return codes, classes
 
 
 def from_file(
-    path: str | Path, template: str | Path | None, known: Known | None, room: Path | None
+    path: str | Path, template: str | Path | None, earlier: Vocabulary | None, folder: Path | None
 ) -> Corpus:
-    """Return the sentences of a file of columns: kept in memory, or with a folder read anew."""
+    """Return the corpus of a file of columns, whose tokens are kept in memory.
+
+    With a folder for temporary files, tokens are read read_again each time instead.
+    """
     if is_stdin(path):
         raise DataError("standard input cannot be read twice", path, cure="give a file")
-    tags = _Tags(None if room is None else room / "tags.bin")
+    tags = _TagCodes(None if folder is None else folder / "tags.bin")
     read: list[Tokens] = []
     sentences = n_columns = 0
     for block in conll_blocks(path):
         n_columns = len(block.tokens[0][0])
         sentences += len(block.tokens)
         tags.add(chain.from_iterable(block.tags))
-        if room is None:
+        if folder is None:
             read.append(columns_of(block.tokens, n_columns))
-    expected = n_columns if known is None else known.features.n_columns
+    expected = n_columns if earlier is None else earlier.features.n_columns
     if n_columns != expected:
         raise DataError(
             f"its tokens have {n_columns} columns, the model was fitted on "
             + (f"{expected}" if expected else "lists or dicts of features"),
             path,
         )
-    if known is None:
+    if earlier is None:
         templates: list[Template] | None = _templates(template, n_columns)
     else:
-        templates = _known_templates(template, known)
+        templates = _earlier_templates(template, earlier)
 
-    def again() -> Iterator[Tokens]:
+    def read_again() -> Iterator[Tokens]:
         for block in conll_blocks(path):
             yield columns_of(block.tokens, n_columns)
 
-    codes, classes = tags.finish(known)
-    blocks = (lambda: read) if room is None else again
+    codes, classes = tags.finish(earlier)
+    blocks = (lambda: read) if folder is None else read_again
     return Corpus(blocks, codes, np.ones(sentences), classes, templates, n_columns)
 
 
@@ -192,7 +192,7 @@ Chunks = Iterator[tuple[Any, Any]]
 
 
 def sentence_chunks(data: Any, tags: Any) -> Chunks | None:
-    """Return the chunks ``(sentences, tags)`` of what is larger than memory; None for a list."""
+    """Return data larger than memory as chunks ``(sentences, tags)``; None for a list."""
     if tags is not None and not isinstance(tags, str):
         return None
     a_path = isinstance(data, (str, Path))
@@ -201,7 +201,7 @@ def sentence_chunks(data: Any, tags: Any) -> Chunks | None:
     name = display_name(data) if a_path else "the table"
     source = open_parquet(data) if a_path else data
     return (
-        sentences_of_batch(batch, tags or "tags", Places(name, start=start))
+        sentences_of_batch(batch, tags or "tags", RowLocator(name, start=start))
         for start, batch in batches_of(source, name, _ROWS)
     )
 
@@ -215,11 +215,11 @@ def _pairs(chunks: Iterable[Any]) -> Chunks:
 
 
 def from_chunks(
-    chunks: Chunks, template: str | Path | None, known: Known | None, room: Path
+    chunks: Chunks, template: str | Path | None, earlier: Vocabulary | None, folder: Path
 ) -> Corpus:
-    """Return sentences that come some at a time: they are kept in a file of the folder."""
-    path = room / "tokens.bin"
-    tags = _Tags(room / "tags.bin")
+    """Return the corpus of chunks, which are iterated once: tokens are kept in the folder."""
+    path = folder / "tokens.bin"
+    tags = _TagCodes(folder / "tags.bin")
     first: Corpus | None = None
     sentences = 0
     with path.open("wb") as file:
@@ -228,7 +228,7 @@ def from_chunks(
             if not any(map(len, tokens)):
                 continue
             try:
-                part = from_sentences(tokens, names, None, template, known)
+                part = from_sentences(tokens, names, None, template, earlier)
             except ValueError as error:
                 raise ValueError(f"chunk {k}: {error}") from None
             first = first or part._replace(blocks=lambda: ())
@@ -242,11 +242,11 @@ def from_chunks(
     if first is None:
         raise ValueError("there is no token to learn from; give sentences")
 
-    def again() -> Iterator[Tokens]:
+    def read_again() -> Iterator[Tokens]:
         with path.open("rb") as file:
             size = path.stat().st_size
             while file.tell() < size:
                 yield Tokens(*pickle.load(file))
 
-    codes, classes = tags.finish(known)
-    return first._replace(blocks=again, tags=codes, weight=np.ones(sentences), classes=classes)
+    codes, classes = tags.finish(earlier)
+    return first._replace(blocks=read_again, tags=codes, weight=np.ones(sentences), classes=classes)

@@ -1,62 +1,71 @@
-"""SGD-QN on sentences: a gain for each weight, learnt on the way (paper 004, sections 4.2 and 5.4).
+"""SGD-QN on sentences, which learns a gain for each weight (paper 004, sections 4.2 and 5.4).
 
-See `monro.linear.sgdqn` for the algorithms. Here a sentence's slopes at a past v and at w give
+See `monro.linear.sgdqn` for the algorithms. Here the slopes of a sentence at an earlier point v and
+at w give the curvatures
 
-    ``r = λ + [slope(w) - slope(v)] / (w - v)``, kept between λ and 100λ,
+    ``r = λ + [slope(w) - slope(v)] / (w - v)``, clipped to [λ, 100λ],
 
-for the features of the sentence; for all others it is λ. So the corrected algorithm's inverse gains
-are ``1/B = a + λt`` with an `a` that changes for features seen alone, and between two sights of a
-feature the ridge takes ``Π (1 - λB)``, which is ``(a + λt)/(a + λt')``: a step touches the weights
-of its sentence, not all. The flawed algorithm moves every gain whenever it measures; it is kept to
-redraw the erratum's figures.
+of the features of the sentence; all others have λ. So the inverse gains of the corrected algorithm
+are ``1/B = a + λt``, where `a` changes only for the features of measured sentences. From step t to
+t' the ridge multiplies a weight by ``Π (1 - λB) = (a + λt)/(a + λt')``: that is applied when its
+feature occurs again, so a step touches only the weights of its sentence. The flawed algorithm
+(`sgdqn_flawed`) changes every gain at every measurement.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 
-from monro._jit import LANES, kernel, lanes_leaf, leaf
-from monro.crf.chain import Allowed, Room, copy, ends_run, gradient
+from monro._jit import kernel, lanes_leaf, leaf
+from monro.blocks import LANES
+from monro.crf.chain import Allowed, ChainScratch, all_allowed, ends_run, gradient
 from monro.crf.encoding import Encoded
-from monro.crf.local import ZERO, Local, alone, forget_change, subtract_slopes, take_apart
-from monro.crf.weights import Weights, new_weights
+from monro.crf.problem import ChainProblem, make_scratch
+from monro.crf.sentence_weights import (
+    ZERO,
+    SentenceWeights,
+    as_corpus,
+    clear_changes,
+    copy_sentence,
+    copy_slopes,
+    new_sentence_weights,
+    subtract_slopes,
+)
+from monro.crf.weights import ChainWeights, PerPairFeature, new_weights, widen
+from monro.penalties import Penalty, strong_convexity
 from monro.rows import Array
+from monro.saving.states import PerFeature
 
 _LARGEST = 100.0  # times λ: the largest curvature
+_SKIP = 16  # sentences between two measurements of curvature
 
 
 class GainState(NamedTuple):
-    """Weights w, what their gains are made of, and when the ridge was last taken from each."""
+    """Weights, their gains, and the step up to which each has had its ridge."""
 
-    w: Weights
-    gains: Weights  # corrected: a; flawed: B
-    last: Array  # (features,)
-    pair_last: Array
+    w: ChainWeights
+    gains: ChainWeights  # corrected: a; flawed: B
+    last: PerFeature
+    pair_last: PerPairFeature
     t: Array  # (1,): steps
-    measured: Array  # (1,): how often
+    measured: Array  # (1,): measurements of curvature
 
-
-def new_gain_state(n_features: int, n_pairs: int, n_tags: int, gain: float) -> GainState:
-    """Return the state of zero weights."""
-    w, gains = (new_weights(n_features, n_pairs, n_tags, np.float32) for _ in range(2))
-    for part in gains:
-        part[:] = gain
-    zeros = np.zeros(n_features), np.zeros(n_pairs), np.zeros(1), np.zeros(1)
-    return GainState(w, gains, *zeros)
+    def solution(self) -> ChainWeights:
+        """Return the weights."""
+        return self.w
 
 
 @leaf
 def curvature(lam: float, change: float, moved: float) -> float:
-    """``r`` for a feature of the sentence."""
+    """Return r for a feature of the sentence."""
     if moved == 0.0:
         return _LARGEST * lam
     return min(max(lam + change / moved, lam), _LARGEST * lam)
 
 
-# What these loops do is to be done sixteen lanes at a time: for that their length must not be known
-# beforehand (else LLVM unrolls them first), and their arrays must not overlap.
-
-
+# LLVM vectorises these loops over sixteen lanes only if their length is not known at compile time
+# (else it unrolls them first) and if their arrays do not overlap.
 @lanes_leaf
 def subtract_divided(row: Array, gain: Array, slope: Array, c: float, add: float) -> None:
     """``row -= c·slope/(gain + add)``."""
@@ -91,16 +100,16 @@ def subtract_row(
 
 @kernel
 def subtract_gained(
-    data: Encoded, s: int, factor: float, shift: float, inverse: bool, w: Weights, gains: Weights,
-    room: Room,
+    data: Encoded, s: int, factor: float, shift: float, inverse: bool, w: ChainWeights,
+    gains: ChainWeights, scratch: ChainScratch,
 ) -> None:  # fmt: skip
-    """``w -= factor·B·slope``, where B is the gain, or 1/(gain + shift) if `inverse`."""
-    number = room.E.dtype.type
+    """``w -= factor·B·slope``, where B is the gain, or ``1/(gain + shift)`` if `inverse`."""
+    number = scratch.E.dtype.type
     add = number(shift)
     first, stop = data.starts[s], data.starts[s + 1]
     blocks = w.W.shape[0]
     for t in range(first, stop):
-        slope = room.alpha[t - first]
+        slope = scratch.alpha[t - first]
         for p in range(data.indptr[t], data.indptr[t + 1]):
             c = number(factor * data.values[p])
             for b in range(blocks):
@@ -115,16 +124,16 @@ def subtract_gained(
         for p in range(data.pair_indptr[t], data.pair_indptr[t + 1]):
             for k in range(w.V.shape[0]):
                 row, gain = w.V[k, data.pairs[p]], gains.V[k, data.pairs[p]]
-                slope = room.pairs[run, k % blocks, k // blocks]
+                slope = scratch.pairs[run, k % blocks, k // blocks]
                 subtract_row(row, gain, slope, number(factor), add, inverse)
 
 
-# -------------------------------------------------------------------------------- the corrected one
+# ------------------------------------------------------------------------------------- corrected
 
 
 @leaf
 def shrink(W: Array, A: Array, f: int, lam: float, since: float, t: float) -> None:
-    """Take the ridge of the steps from `since` to t from a feature's weights."""
+    """Apply the ridge of the steps from `since` to t to a feature's weights."""
     number = W.dtype.type
     before, now = number(lam * since), number(lam * t)
     for b in range(W.shape[0]):
@@ -133,7 +142,7 @@ def shrink(W: Array, A: Array, f: int, lam: float, since: float, t: float) -> No
 
 @kernel
 def catch_up(data: Encoded, s: int, lam: float, t: float, state: GainState) -> None:
-    """Bring the weights of sentence s to the present."""
+    """Apply the ridge of all steps before t to the weights of sentence s."""
     first, stop = data.starts[s], data.starts[s + 1]
     for p in range(data.indptr[first], data.indptr[stop]):
         f = data.features[p]
@@ -148,8 +157,9 @@ def catch_up(data: Encoded, s: int, lam: float, t: float, state: GainState) -> N
 
 
 @kernel
-def settle(lam: float, state: GainState) -> None:
-    """Bring all weights to the present."""
+def catch_up_all(penalty: Penalty, state: GainState) -> None:
+    """Apply the ridge of all steps so far to all weights."""
+    lam = strong_convexity(penalty)
     t = state.t[0]
     for f in range(state.last.size):
         shrink(state.w.W, state.gains.W, f, lam, state.last[f], t)
@@ -160,10 +170,10 @@ def settle(lam: float, state: GainState) -> None:
 
 
 @kernel
-def tighten(
+def grow_inverse_gains(
     W: Array, A: Array, v: Array, change: Array, feature: Array, n: int, lam: float, skip: float
 ) -> None:
-    """Let the inverse gains of n features grow by their curvature, for `skip` steps."""
+    """Add ``skip·(r - λ)`` to the inverse gains of the n features of a sentence."""
     for b in range(W.shape[0]):
         for k in range(n):
             f = feature[k]
@@ -173,20 +183,7 @@ def tighten(
 
 
 @kernel
-def copy_slopes(
-    alpha: Array, pairs: Array, length: int, runs: int, out: Array, pairs_out: Array
-) -> None:
-    """Copy the slopes of a sentence."""
-    for k in range(length):
-        copy(alpha[k], out[k])
-    for k in range(runs):
-        for b in range(pairs.shape[1]):
-            for i in range(pairs.shape[2]):
-                copy(pairs[k, b, i], pairs_out[k, b, i])
-
-
-@kernel
-def measure(
+def measure_curvature(
     data: Encoded,
     s: int,
     y: Array,
@@ -197,23 +194,23 @@ def measure(
     skip: int,
     state: GainState,
     allowed: Allowed,
-    room: Room,
-    local: Local,
+    scratch: ChainScratch,
+    local: SentenceWeights,
 ) -> None:
-    """Learn the curvatures between v and w, whose slopes are in the room and stay there."""
+    """Update the gains by the curvatures between v and w; the slopes at w stay in the scratch."""
     n, m = features
     first, stop = data.starts[s], data.starts[s + 1]
-    sentence = alone(data, s, local)
-    forget_change(local, n, m)
-    subtract_slopes(data, s, -weight, room, local)
-    copy_slopes(room.alpha, room.pairs, stop - first, runs, local.alpha, local.slopes)
-    gradient(sentence, ZERO, y[first:stop], local.v, 1.0, allowed, room)
-    subtract_slopes(data, s, weight, room, local)
+    sentence = as_corpus(data, s, local)
+    clear_changes(local, n, m)
+    subtract_slopes(data, s, -weight, scratch, local)
+    copy_slopes(scratch.alpha, scratch.pairs, stop - first, runs, local.alpha, local.slopes)
+    gradient(sentence, ZERO, y[first:stop], local.v, 1.0, allowed, scratch)
+    subtract_slopes(data, s, weight, scratch, local)
     v, change = local.v, local.change
-    tighten(state.w.W, state.gains.W, v.W, change.W, local.feature, n, lam, skip)
-    tighten(state.w.V, state.gains.V, v.V, change.V, local.pair_feature, m, lam, skip)
+    grow_inverse_gains(state.w.W, state.gains.W, v.W, change.W, local.feature, n, lam, skip)
+    grow_inverse_gains(state.w.V, state.gains.V, v.V, change.V, local.pair_feature, m, lam, skip)
     state.measured[0] += 1.0
-    copy_slopes(local.alpha, local.slopes, stop - first, runs, room.alpha, room.pairs)
+    copy_slopes(local.alpha, local.slopes, stop - first, runs, scratch.alpha, scratch.pairs)
 
 
 @kernel
@@ -222,14 +219,15 @@ def sgdqn_sweep(
     y: Array,
     weight: Array,
     order: Array,
-    lam: float,
+    penalty: Penalty,
     skip: int,
     state: GainState,
     allowed: Allowed,
-    room: Room,
-    local: Local,
+    scratch: ChainScratch,
+    local: SentenceWeights,
 ) -> float:
-    """Corrected SGD-QN: a step on each sentence; return the loss summed before each step."""
+    """Take a step on each sentence; return the loss summed before each step."""
+    lam = strong_convexity(penalty)
     total = 0.0
     measures = False
     features = (ZERO, ZERO)
@@ -237,93 +235,70 @@ def sgdqn_sweep(
         s = order[j]
         t = state.t[0]
         catch_up(data, s, lam, t, state)
-        loss, runs = gradient(data, s, y, state.w, 1.0, allowed, room)
+        loss, runs = gradient(data, s, y, state.w, 1.0, allowed, scratch)
         total += weight[s] * loss
         if measures:
-            measure(data, s, y, weight[s], runs, features, lam, skip, state, allowed, room, local)
+            measure_curvature(
+                data, s, y, weight[s], runs, features, lam, skip, state, allowed, scratch, local
+            )
         measures = (j + 1) % skip == 0 and j + 1 < order.size
         if measures:
             catch_up(data, order[j + 1], lam, t, state)
-            features = take_apart(data, order[j + 1], state.w, local)
-        subtract_gained(data, s, weight[s], lam * t, True, state.w, state.gains, room)
+            features = copy_sentence(data, order[j + 1], state.w, local)
+        subtract_gained(data, s, weight[s], lam * t, True, state.w, state.gains, scratch)
         state.t[0] = t + 1.0
     return total
 
 
-# ----------------------------------------------------------------------------------- the flawed one
+class QuasiNewton:
+    """Corrected SGD-QN, on one thread and without averaging.
 
+    Parameters
+    ----------
+    problem, name, eta0
+        As of `monro.crf.sgd.Descent`.
+    """
 
-@kernel
-def pull(
-    W: Array, B: Array, v: Array, change: Array, feature: Array, n: int, lam: float, share: float
-) -> None:
-    """Move all gains towards ``1/r``: for n features as measured, for all others ``1/λ``."""
-    number = B.dtype.type
-    keep, far = number(1.0 - share), number(share / lam)
-    for b in range(B.shape[0]):
-        for k in range(n):
-            f = feature[k]
-            for d in range(LANES):
-                r = curvature(lam, change[b, k, d], W[b, f, d] - v[b, k, d])
-                # What the loop below makes of it is what it should be.
-                target = number(share / r) - far
-                v[b, k, d] = target
-        for f in range(B.shape[1]):
-            for d in range(LANES):
-                B[b, f, d] = keep * B[b, f, d] + far
-        for k in range(n):
-            for d in range(LANES):
-                B[b, feature[k], d] += v[b, k, d]
+    n_jobs = 1
 
+    def __init__(self, problem: ChainProblem, name: str, eta0: float):
+        self.problem = problem
+        self.name = name
+        self.eta0 = eta0
+        scratch = make_scratch(problem.data, problem.n_tags, np.float32)
+        local = new_sentence_weights(problem.data, problem.n_features, problem.n_pairs, scratch)
+        self._buffers = all_allowed(problem.n_tags, np.float32), scratch, local
 
-@kernel
-def ridge(W: Array, B: Array, factor: float) -> None:
-    """Take a ridge step from all weights; one that would overshoot ends at 0."""
-    number = W.dtype.type
-    c = number(factor)
-    for b in range(W.shape[0]):
-        for f in range(W.shape[1]):
-            for d in range(LANES):
-                W[b, f, d] *= max(number(0.0), number(1.0) - c * B[b, f, d])
+    @property
+    def first_gain(self) -> float:
+        """What `GainState.gains` holds for a new weight."""
+        return 1.0 / self.eta0
 
+    def start(self) -> GainState:
+        """Return the state of zero weights."""
+        w, gains = (new_weights(*self.problem.sizes, np.float32) for _ in range(2))
+        for part in gains:
+            part[:] = self.first_gain
+        steps = np.zeros(self.problem.n_features), np.zeros(self.problem.n_pairs)
+        return GainState(w, gains, *steps, np.zeros(1), np.zeros(1))
 
-@kernel
-def sgdqn_flawed_sweep(
-    data: Encoded,
-    y: Array,
-    weight: Array,
-    order: Array,
-    lam: float,
-    skip: int,
-    t0: float,
-    state: GainState,
-    allowed: Allowed,
-    room: Room,
-    local: Local,
-) -> float:
-    """Flawed SGD-QN: a step on each sentence; return the loss summed before each step."""
-    w, B = state.w, state.gains
-    total = 0.0
-    for j in range(order.size):
-        s = order[j]
-        rate = 1.0 / (state.t[0] + t0)
-        measures = j % skip == skip - 1
-        loss, _ = gradient(data, s, y, w, 1.0, allowed, room)
-        total += weight[s] * loss
-        n = m = 0
-        if measures:
-            n, m = take_apart(data, s, w, local)
-            forget_change(local, n, m)
-            subtract_slopes(data, s, weight[s], room, local)
-        subtract_gained(data, s, rate * weight[s], 0.0, False, w, B, room)
-        if measures:
-            gradient(data, s, y, w, 1.0, allowed, room)
-            subtract_slopes(data, s, -weight[s], room, local)
-            share = 2.0 / (2.0 + state.measured[0])
-            pull(w.W, B.W, local.v.W, local.change.W, local.feature, n, lam, share)
-            pull(w.V, B.V, local.v.V, local.change.V, local.pair_feature, m, lam, share)
-            state.measured[0] += 1.0
-            ridge(w.W, B.W, skip * lam * rate)
-            ridge(w.V, B.V, skip * lam * rate)
-        state.t[0] += 1.0
-    return total
+    def resume(self, state: GainState, tags: Array) -> GainState:
+        """Return an earlier state, after `solution`, with weights for all features and tags."""
+        sizes, t = self.problem.sizes, state.t[0]
+        w = widen(state.w, tags, *sizes)
+        gains = widen(state.gains, tags, *sizes, fill=self.first_gain)
+        steps = np.full(self.problem.n_features, t), np.full(self.problem.n_pairs, t)
+        return GainState(w, gains, *steps, state.t.copy(), state.measured.copy())
+
+    def sweep(
+        self, order: Array, state: GainState, averages: bool, pool: ThreadPoolExecutor | None
+    ) -> float:
+        """Take a step on each sentence of `order`; return the loss summed before each step."""
+        data, y, weight, *_, penalty = self.problem
+        skip = max(1, min(_SKIP, self.problem.size // 4))
+        return sgdqn_sweep(data, y, weight, order, penalty, skip, state, *self._buffers)
+
+    def solution(self, state: GainState) -> ChainWeights:
+        """Return the weights after the ridge of all steps."""
+        catch_up_all(self.problem.penalty, state)
+        return state.solution()

@@ -13,39 +13,39 @@ from monro.crf.reading import from_chunks, from_file, from_sentences, sentence_c
 class CRFTagger(Tagger):
     r"""A linear-chain conditional random field: tags for the tokens of a sentence.
 
-    ``p(tags | sentence)`` is proportional to ``exp(Σ_t w·f(sentence, t, tag_t, tag_{t-1}))``. What
-    f is, a CRF++ template says, or each token brings its features, as for CRFsuite.
+    ``p(tags | sentence)`` is proportional to ``exp(Σ_t w·f(sentence, t, tag_t, tag_{t-1}))``. The
+    features f are defined by a CRF++ template, or given with each token, as for CRFsuite.
     Minimises ``‖w‖²/(2·c·N) + mean(-log p)`` over N sentences.
 
     Parameters
     ----------
     template : str or Path, optional
-        A CRF++ template: the text itself if it holds a newline or ``%x``, else a file's name. By
-        default each column of a token, of its neighbours up to two away, and pairs of neighbours.
-        Not for tokens that bring their features.
+        A CRF++ template: the text itself if it holds a newline or ``%x``, else the name of a file.
+        By default each column of a token and of its neighbours up to two away, and pairs of them.
+        Not for tokens that are lists or dicts of features.
     solver : {"asgd", "sgd", "sgdqn", "sgdqn-flawed"}
-        Averaged stochastic gradient descent, without average, and with a gain for each weight.
-        "sgdqn-flawed" is the 2009 version, for studies.
+        Averaged stochastic gradient descent; without averaging; with a learnt gain for each weight.
+        "sgdqn-flawed" is the version of 2009, for studies.
     c : float
-        As CRF++'s: the larger, the closer to the training data.
+        As in CRF++: the larger, the weaker the regularisation.
     cutoff : int
-        Leave out features that occur less often.
+        Leave out features that occur fewer times.
     hash_bits : int, optional
-        Number features by that many bits of a hash: memory is bounded, names are not kept.
+        Hash features to that many bits: memory is bounded, names are not kept.
     constraints : {"BIO", "BIOES"}, optional
         Predict only valid sequences of chunks.
     learning_rate : "auto" or float
-        η0; "auto" tries rates on a sample of the sentences.
+        The first learning rate; "auto" tries several on a sample of the sentences.
     max_epochs : int
     tol : float, optional
-        Stop where the objective no longer falls by this much.
+        Stop when the objective no longer falls by this much.
     shuffle : bool
-        Whether each epoch visits the sentences in an order of its own.
+        Whether each epoch visits the sentences in a new order.
     warm_start : bool
-        Whether `fit` goes on from the weights it has.
+        Whether `fit` continues from the weights of an earlier fit.
     n_jobs : int, optional
-        Threads that share the weights, without locks: with more than one, results are reproducible
-        in objective only. SGD-QN takes one.
+        Threads that share the weights, without locks: with more than one, only the objective is
+        reproducible, not the weights. SGD-QN uses one.
     random_state : int, RandomState or None
     verbose : int
 
@@ -54,11 +54,11 @@ class CRFTagger(Tagger):
     classes_ : array of str
         The tags, sorted.
     n_features_ : int
-        Features, those of pairs of tags included.
+        Features, including those of pairs of tags.
     n_parameters_ : int
-        Weights: a feature has one for each tag, a feature of pairs for each pair.
+        Weights: a feature has one for each tag, a pair feature one for each pair of tags.
     state_features_ : dict of (feature, tag) to weight
-    transition_features_ : dict of (tag before, tag) to weight
+    transition_features_ : dict of (previous tag, tag) to weight
     learning_rate_ : float
     solver_ : str
     history_ : list of dict
@@ -132,21 +132,21 @@ class CRFTagger(Tagger):
         Parameters
         ----------
         sentences : list of sentences; or larger than memory
-            A sentence is a list of tokens. A token is a tuple of columns (texts; a text alone is
-            one column) for templates, or a list or dict of features: a text's value becomes part
-            of the name, as for CRFsuite.
-            Larger than memory: an iterable of chunks ``(sentences, tags)``, which is gone through
-            once; or an Arrow data set, table or reader, a Parquet file or a folder of them, with a
-            sentence a row, of which each column is a list of texts. They are made ready for
-            training in temporary files (docs/data.md).
+            A sentence is a list of tokens. A token is a tuple of columns (texts; a single text is
+            one column) for templates, or a list or dict of features: a value that is a text becomes
+            part of the name, as for CRFsuite.
+            Larger than memory: an iterable of chunks ``(sentences, tags)``, which is iterated once;
+            or an Arrow data set, table or reader, a Parquet file or a folder of them, with a
+            sentence in each row and a list of texts in each column. They are converted for training
+            in temporary files (docs/data.md).
         tags : list of lists of str
-            The tag of each token. With Arrow and Parquet the name of their column, "tags" by
-            default; with chunks, which have them, None.
+            The tag of each token. For Arrow and Parquet the name of their column, "tags" by
+            default; for chunks, which contain them, None.
         sample_weight : array of shape (n_sentences,), optional
-            A sentence of weight 2 counts as two; one of weight 0 does not count. Only with a list.
+            A sentence of weight 2 counts twice, one of weight 0 not at all. Only for lists.
         checkpoint : str or Path, optional
-            A file to keep the progress in. Should the process be killed, the same call goes on from
-            there, and ends with the same bits (on one thread) as if nothing had happened.
+            A file for the progress of the fit. If the process is killed, the same call resumes the
+            fit, with (on one thread) bit for bit the same result as without the interruption.
 
         Returns
         -------
@@ -160,16 +160,16 @@ class CRFTagger(Tagger):
         [['D', 'N']]
         """
         self._check_parameters()
-        known = self._known() if self.warm_start else None
+        earlier = self._earlier_vocabulary() if self.warm_start else None
         chunks = sentence_chunks(sentences, tags)
         if chunks is None:
-            corpus = from_sentences(sentences, tags, sample_weight, self.template, known)
-            return self._fit(lambda _: corpus, known, checkpoint)
+            corpus = from_sentences(sentences, tags, sample_weight, self.template, earlier)
+            return self._fit(lambda _: corpus, earlier, checkpoint)
         if sample_weight is not None:
             raise ValueError("sample_weight: give it with a list of sentences, not with chunks")
         return self._fit(
-            lambda room: from_chunks(chunks, self.template, known, room),
-            known,
+            lambda folder: from_chunks(chunks, self.template, earlier, folder),
+            earlier,
             checkpoint,
             in_files=True,
         )
@@ -182,17 +182,17 @@ class CRFTagger(Tagger):
         checkpoint: str | Path | None = None,
         folder: str | Path | None = None,
     ) -> Self:
-        r"""Fit to a file of columns, the last one the tag, with a blank line after each sentence.
+        r"""Fit to a file of columns, the last of them the tag, with blank lines between sentences.
 
         Parameters
         ----------
         path : str or Path
-            The file, plain or packed by gzip or Zstandard.
+            The file, plain or compressed by gzip or Zstandard.
         checkpoint : str or Path, optional
             As of `fit`.
         folder : str or Path, optional
-            Where to keep the sentences made ready for training, in temporary files of about ten
-            times the text, for texts larger than memory. By default they are kept in memory.
+            For texts larger than memory: where to put temporary files with the sentences converted
+            for training, about ten times as large as the text. By default they stay in memory.
 
         Returns
         -------
@@ -211,10 +211,10 @@ class CRFTagger(Tagger):
         self._check_parameters()
         if folder is not None and not Path(folder).is_dir():
             raise ValueError(f"folder={str(folder)!r}: there is no such folder; make it first")
-        known = self._known() if self.warm_start else None
+        earlier = self._earlier_vocabulary() if self.warm_start else None
         return self._fit(
-            lambda room: from_file(path, self.template, known, room),
-            known,
+            lambda folder: from_file(path, self.template, earlier, folder),
+            earlier,
             checkpoint,
             folder,
             in_files=folder is not None,
@@ -226,10 +226,10 @@ class CRFTagger(Tagger):
         tags: Sequence[Sequence[str]],
         sample_weight: Any = None,
     ) -> Self:
-        """Take one epoch on some sentences, from where the model is.
+        """Take one epoch on some sentences, continuing from the model as it is.
 
-        New features and new tags are taken in, with weights of 0 to begin with. The ridge is that
-        of as many sentences as were seen so far.
+        New features and new tags are added, with weights that begin at 0. The ridge is that of all
+        sentences seen so far.
 
         Parameters
         ----------
@@ -252,6 +252,6 @@ class CRFTagger(Tagger):
         [['DT', 'NN'], ['NNS', 'VB']]
         """
         self._check_parameters()
-        known = self._known()
-        corpus = from_sentences(sentences, tags, sample_weight, self.template, known)
-        return self._partial_fit(corpus, known)
+        earlier = self._earlier_vocabulary()
+        corpus = from_sentences(sentences, tags, sample_weight, self.template, earlier)
+        return self._partial_fit(corpus, earlier)

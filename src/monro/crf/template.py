@@ -1,7 +1,7 @@
-"""CRF++ templates: which columns of which neighbours make the features of a token.
+"""CRF++ templates: the features of a token, made of its columns and those of its neighbours.
 
-``U01:%x[-1,0]/%x[0,1]`` is a feature for each pair of a previous word and a part of speech; it has
-a weight for each tag. A line that begins with ``B`` makes features of a tag and the tag before it.
+``U01:%x[-1,0]/%x[0,1]`` stands for a feature for each previous word and part of speech; it has a
+weight for each tag. A line that begins with ``B`` stands for features of pairs of tags.
 """
 
 import re
@@ -16,14 +16,14 @@ _SHAPE = "write %x[row,column], such as %x[-1,0]"
 
 
 class Place(NamedTuple):
-    """A column of the token that lies `row` further on."""
+    """A column of the token `row` further on."""
 
     row: int
     column: int
 
 
 class Template(NamedTuple):
-    """A line of a template file: its texts, with a place between one and the next."""
+    """A line of a template file: texts, with a place between one and the next."""
 
     texts: tuple[str, ...]
     places: tuple[Place, ...]
@@ -36,8 +36,8 @@ class Template(NamedTuple):
         return "".join(map("".join, zip_longest(parts, places, fillvalue="")))
 
     @property
-    def couples(self) -> bool:
-        """Tell whether its features depend on the tag before, too."""
+    def of_pairs(self) -> bool:
+        """Whether its features depend on the previous tag, too."""
         return self.texts[0].startswith("B")
 
 
@@ -74,7 +74,7 @@ def parse(text: str, name: object = "template") -> list[Template]:
 
 
 def _parse_line(line: str) -> Template | None:
-    """Return what a line says; None if it has a macro that is none."""
+    """Return the template of a line, or None if it has an unknown macro."""
     texts, places, end = [""], [], 0
     for macro in _MACRO.finditer(line):
         texts[-1] += line[end : macro.start()]
@@ -91,12 +91,12 @@ def _parse_line(line: str) -> Template | None:
 
 
 def read_template(template: str | Path) -> list[Template]:
-    r"""Return what a template says.
+    r"""Read a template, given as text or as a file.
 
     Parameters
     ----------
     template : str or Path
-        The template itself if it holds a newline or ``%x``, else the file it is in.
+        The template itself if it holds a newline or ``%x``, else the name of its file.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def read_template(template: str | Path) -> list[Template]:
 
 
 def default_template(n_columns: int) -> str:
-    """Return the template for tokens of that many columns: each, its neighbours, and pairs.
+    """Return the default template for tokens of that many columns: neighbours and their pairs.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def default_template(n_columns: int) -> str:
 
 
 def check_columns(templates: list[Template], n_columns: int, name: object = "template") -> None:
-    """Raise if a template asks for a column that the tokens lack."""
+    """Raise if a template refers to a column that tokens do not have."""
     for template in templates:
         for place in template.places:
             if place.column >= n_columns:

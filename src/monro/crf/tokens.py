@@ -1,4 +1,4 @@
-"""Tokens as they are given: tuples of columns, or lists and dicts of features."""
+"""Tokens as users give them: tuples of columns, or lists and dicts of features."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -11,14 +11,15 @@ from monro.rows import Array
 
 
 class Tokens(NamedTuple):
-    """Tokens, one sentence after the other."""
+    """The tokens of several sentences."""
 
     content: Any  # columns: lists of texts; or (names, values, indptr) of given features
-    starts: Array  # of each sentence, and the end
-    hashes: dict[int, Array]  # of columns that were hashed before
+    starts: Array  # the first token of each sentence, and the end
+    hashes: dict[int, Array]  # by column, as far as computed
 
     @property
     def size(self) -> int:
+        """How many tokens there are."""
         return int(self.starts[-1])
 
 
@@ -27,7 +28,7 @@ def columns_of(
 ) -> Tokens:
     """Return the columns of sentences whose tokens are tuples, or texts of one column.
 
-    `numbers` are those of the sentences in messages.
+    `numbers` are the sentences' numbers in error messages.
     """
     starts = _starts(sentences)
     flat = list(chain.from_iterable(sentences))
@@ -35,15 +36,16 @@ def columns_of(
         flat = [(token,) if isinstance(token, str) else token for token in flat]
     width = n_columns or (len(flat[0]) if flat else 1)
     if not (set(map(type, flat)) <= {tuple} and set(map(len, flat)) <= {width}):
-        _complain(sentences, width, numbers)
+        _check_columns(sentences, width, numbers)
     columns = [list(map(itemgetter(c), flat)) for c in range(width)]
     for column in columns:
         if not set(map(type, column)) <= {str}:
-            _complain(sentences, width, numbers)
+            _check_columns(sentences, width, numbers)
     return Tokens(columns, starts, {})
 
 
-def _complain(sentences: Sequence[Any], width: int, numbers: Sequence[int] | None) -> None:
+def _check_columns(sentences: Sequence[Any], width: int, numbers: Sequence[int] | None) -> None:
+    """Raise for the first token that is not a tuple of that many texts."""
     for s, sentence in zip(numbers or range(len(sentences)), sentences, strict=True):
         for t, token in enumerate(sentence):
             token = (token,) if isinstance(token, str) else token
@@ -69,11 +71,11 @@ def _short(value: Any) -> str:
 def given_features(sentences: Sequence[Any], numbers: Sequence[int] | None = None) -> Tokens:
     """Return the features of sentences whose tokens are lists or dicts of features.
 
-    `numbers` are those of the sentences in messages.
+    `numbers` are the sentences' numbers in error messages.
     """
     starts = _starts(sentences)
     tokens = list(chain.from_iterable(sentences))
-    if set(map(type, tokens)) <= {list}:  # the most frequent case, and the fastest
+    if set(map(type, tokens)) <= {list}:  # the most frequent case, made fast
         names = list(chain.from_iterable(tokens))
         values = np.ones(len(names), np.float32)
         lengths = list(map(len, tokens))
@@ -87,10 +89,10 @@ def given_features(sentences: Sequence[Any], numbers: Sequence[int] | None = Non
                     raise TypeError
                 _unfold(token if isinstance(token, dict) else {"": token}, "", names, amounts)
             except (TypeError, ValueError, OverflowError):
-                names.append(None)  # found below
+                names.append(None)  # reported below
                 amounts += [1.0] * (len(names) - len(amounts))
             lengths.append(len(names) - before)
-        with np.errstate(over="ignore"):  # found below, too
+        with np.errstate(over="ignore"):  # reported below
             values = np.array(amounts, np.float32)
     indptr = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=indptr[1:])
@@ -110,7 +112,7 @@ def given_features(sentences: Sequence[Any], numbers: Sequence[int] | None = Non
 def _where(
     entry: int, indptr: Array, starts: Array, numbers: Sequence[int] | None
 ) -> tuple[str, int]:
-    """Tell which sentence and token a feature belongs to, and the token's number in all."""
+    """Return in words which token an entry belongs to, and the token's index."""
     token = int(np.searchsorted(indptr, entry, "right")) - 1
     s = int(np.searchsorted(starts, token, "right")) - 1
     number = s if numbers is None else numbers[s]
@@ -118,7 +120,10 @@ def _where(
 
 
 def _unfold(features: dict[str, Any], prefix: str, names: list[Any], values: list[float]) -> None:
-    """Name features as CRFsuite does: a text is part of the name, dicts and lists are joined."""
+    """Append the names and values of features, named as CRFsuite names them.
+
+    A text becomes part of the name; dicts and lists are flattened, their keys joined by colons.
+    """
     for name, value in features.items():
         path = prefix + name
         if isinstance(value, str):

@@ -1,41 +1,39 @@
-"""Weights of a CRF: as kernels take them, and as tables.
+"""Weights of a CRF: in blocks of sixteen tags, as kernels take them, and as tables.
 
-They lie in blocks of sixteen tags, as those of the softmax do (`monro._jit.lanes_dot`): state
-weights are ``W[block, feature, lane]``, pair weights
-``V[tag before · blocks + block, feature, lane]``.
+State weights are ``W[block, feature, lane]``, pair weights
+``V[previous tag · blocks + block, pair feature, lane]`` (see `monro.blocks`).
 """
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from monro._jit import LANES
+from monro.blocks import LANES, n_blocks, n_lanes
 from monro.rows import Array
+from monro.saving.states import Axis, PerClassAndFeature
+
+PerPairFeature = Annotated[Array, Axis.PAIR_FEATURES]
+PerTagsAndPairFeature = Annotated[Array, Axis.CLASSES, Axis.CLASSES, Axis.PAIR_FEATURES]
 
 
-class Weights(NamedTuple):
+class ChainWeights(NamedTuple):
     """Weights of features and of pair features."""
 
-    W: Array  # (blocks, features, 16)
-    V: Array  # (tags·blocks, pair features, 16)
+    W: PerClassAndFeature  # (blocks, features, 16)
+    V: PerTagsAndPairFeature  # (tags·blocks, pair features, 16)
 
 
-def n_lanes(n_tags: int) -> int:
-    """Return how many lanes that many tags take."""
-    return -(-n_tags // LANES) * LANES
-
-
-def new_weights(n_features: int, n_pairs: int, n_tags: int, dtype: Any) -> Weights:
+def new_weights(n_features: int, n_pairs: int, n_tags: int, dtype: Any) -> ChainWeights:
     """Return zero weights."""
-    blocks = n_lanes(n_tags) // LANES
-    return Weights(
+    blocks = n_blocks(n_tags)
+    return ChainWeights(
         np.zeros((blocks, n_features, LANES), dtype),
         np.zeros((n_tags * blocks, n_pairs, LANES), dtype),
     )
 
 
-def as_tables(weights: Weights, n_tags: int) -> tuple[Array, Array]:
-    """Return the weights by feature and tag, and by pair feature, tag before and tag."""
+def as_tables(weights: ChainWeights, n_tags: int) -> tuple[Array, Array]:
+    """Return the weights as tables ``[feature, tag]`` and ``[pair feature, previous tag, tag]``."""
     lanes = n_lanes(n_tags)
     W = np.moveaxis(weights.W, 1, 0).reshape(-1, lanes)[:, :n_tags]
     V = weights.V.reshape(n_tags, lanes // LANES, -1, LANES)
@@ -43,8 +41,8 @@ def as_tables(weights: Weights, n_tags: int) -> tuple[Array, Array]:
     return np.ascontiguousarray(W), np.ascontiguousarray(V)
 
 
-def as_weights(state: Array, pair: Array) -> Weights:
-    """Return tables as kernels take them."""
+def as_weights(state: Array, pair: Array) -> ChainWeights:
+    """Return tables of weights in blocks."""
     n_features, n_tags = state.shape
     lanes = n_lanes(n_tags)
     W = np.zeros((n_features, lanes), state.dtype)
@@ -52,7 +50,27 @@ def as_weights(state: Array, pair: Array) -> Weights:
     V = np.zeros((pair.shape[0], n_tags, lanes), pair.dtype)
     V[:, :, :n_tags] = pair
     V = np.moveaxis(V.reshape(-1, n_tags * lanes // LANES, LANES), 0, 1)
-    return Weights(
+    return ChainWeights(
         np.ascontiguousarray(np.moveaxis(W.reshape(-1, lanes // LANES, LANES), 0, 1)),
         np.ascontiguousarray(V),
     )
+
+
+def widen(
+    weights: ChainWeights,
+    tags: Array,
+    n_features: int,
+    n_pairs: int,
+    n_tags: int,
+    fill: float = 0.0,
+) -> ChainWeights:
+    """Return a copy with weights for more features and tags, which are `fill` where they are new.
+
+    The old features come first; old tag k becomes ``tags[k]``.
+    """
+    old_state, old_pair = as_tables(weights, tags.size)
+    state = np.full((n_features, n_tags), fill, np.float32)
+    pair = np.full((n_pairs, n_tags, n_tags), fill, np.float32)
+    state[: len(old_state), tags] = old_state
+    pair[: len(old_pair), tags[:, None], tags] = old_pair
+    return as_weights(state, pair)

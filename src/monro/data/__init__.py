@@ -1,1 +1,1 @@
-"""Data sets."""
+"""Readers of data files, stores larger than memory, and data sets by name."""

@@ -1,4 +1,4 @@
-"""Rows on their way to a store: files on disk, each row in a random one."""
+"""The first pass of a shuffle on disk: each row is written to a random bucket file."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,13 +9,13 @@ import numpy as np
 from monro.rows import Array
 
 _BUCKET_BYTES = 1 << 25
-_MOST_BUCKETS = 500  # files open at once
-_TOO_LARGE = 4  # times as large as it should be is a bucket that has to be parted
-_BUCKETS = 256  # where the size is not known beforehand
+_MAX_BUCKETS = 500  # all files are open at once
+_SPLIT_FACTOR = 4  # a bucket of more than this times _BUCKET_BYTES is split
+_DEFAULT_BUCKETS = 256  # if the size is not known in advance
 
 
-class Part(NamedTuple):
-    """Some rows."""
+class RowBatch(NamedTuple):
+    """Some rows in CSR form, with lengths of rows instead of pointers, and their labels."""
 
     values: Array
     columns: Array
@@ -23,26 +23,26 @@ class Part(NamedTuple):
     labels: Array
 
 
-def rows_in_order(part: Part, order: Array) -> Part:
-    """Return the rows in another order."""
-    indptr = np.append(0, np.cumsum(part.lengths))
-    lengths = part.lengths[order]
+def permute_rows(rows: RowBatch, order: Array) -> RowBatch:
+    """Return the rows in the given order."""
+    indptr = np.append(0, np.cumsum(rows.lengths))
+    lengths = rows.lengths[order]
     ends = np.cumsum(lengths)
-    # The cell each new cell comes from: its row's old start, and its place in the row.
+    # The source of each element: the old start of its row plus its position within the row.
     cells = np.repeat(indptr[order] - (ends - lengths), lengths)
     cells += np.arange(cells.size)
-    return Part(part.values[cells], part.columns[cells], lengths, part.labels[order])
+    return RowBatch(rows.values[cells], rows.columns[cells], lengths, rows.labels[order])
 
 
-def count_for(size: float | None) -> int:
-    """Return how many buckets suit rows of so many bytes; None where nobody knows."""
+def bucket_count(size: float | None) -> int:
+    """Return the number of buckets for rows of `size` bytes in all; None if unknown."""
     if size is None:
-        return _BUCKETS
-    return int(np.clip(np.ceil(size / _BUCKET_BYTES), 1, _MOST_BUCKETS))
+        return _DEFAULT_BUCKETS
+    return int(np.clip(np.ceil(size / _BUCKET_BYTES), 1, _MAX_BUCKETS))
 
 
 class Buckets:
-    """Files of rows, each row in a random one; records of lengths, labels, columns, values."""
+    """Bucket files. Each holds a sequence of records: counts, lengths, labels, columns, values."""
 
     def __init__(self, folder: Path, count: int, dtype: Any):
         self.folder = folder
@@ -51,7 +51,7 @@ class Buckets:
         self.dtype = dtype
         self.rows = 0
         self.nonzeros = 0
-        self.lowest: int | None = None  # column
+        self.lowest: int | None = None  # of all columns
         self.highest = -1
 
     def __enter__(self) -> Self:
@@ -61,11 +61,11 @@ class Buckets:
         for file in self.files:
             file.close()
 
-    def put(self, part: Part, rng: np.random.Generator) -> None:
+    def put(self, part: RowBatch, rng: np.random.Generator) -> None:
         """Append each row to a random bucket."""
         which = rng.integers(len(self.files), size=part.labels.size)
         order = np.argsort(which, kind="stable")
-        part = rows_in_order(part, order)
+        part = permute_rows(part, order)
         rows = np.append(0, np.cumsum(np.bincount(which, minlength=len(self.files))))
         cells = np.append(0, np.cumsum(part.lengths))
         with np.errstate(over="ignore"):
@@ -91,27 +91,27 @@ class Buckets:
             part.columns[first:last].astype(np.int32).tofile(file)
             values[first:last].tofile(file)
 
-    def take(self, rng: np.random.Generator) -> Iterator[Part]:
-        """Give back the rows, bucket by bucket, deleting each."""
+    def drain(self, rng: np.random.Generator) -> Iterator[RowBatch]:
+        """Yield the rows of each bucket and delete its file; split buckets that are too large."""
         for file, path in zip(self.files, self.paths, strict=True):
             file.close()
             size = path.stat().st_size
-            if size > _TOO_LARGE * _BUCKET_BYTES:  # more came than was expected
-                count = min(_BUCKETS, -(-size // _BUCKET_BYTES))
+            if size > _SPLIT_FACTOR * _BUCKET_BYTES:  # the size was unknown or underestimated
+                count = min(_DEFAULT_BUCKETS, -(-size // _BUCKET_BYTES))
                 inner = Path(f"{path}.parts")
                 inner.mkdir()
                 with Buckets(inner, count, self.dtype) as smaller:
                     for part in self._records(path):
                         smaller.put(part, rng)
                     path.unlink()
-                    yield from smaller.take(rng)
+                    yield from smaller.drain(rng)
                 continue
             fields: list[Any] = [list(parts) for parts in zip(*self._records(path), strict=True)]
             path.unlink()
             if fields:
-                yield Part(*map(_joined, fields))
+                yield RowBatch(*map(_concatenate_and_free, fields))
 
-    def _records(self, path: Path) -> Iterator[Part]:
+    def _records(self, path: Path) -> Iterator[RowBatch]:
         with path.open("rb") as bucket:
             while (counts := np.fromfile(bucket, np.int64, 2)).size:
                 rows, cells = counts
@@ -119,11 +119,11 @@ class Buckets:
                 labels = np.fromfile(bucket, np.float64, rows)
                 columns = np.fromfile(bucket, np.int32, cells)
                 values = np.fromfile(bucket, self.dtype, cells)
-                yield Part(values, columns, lengths, labels)
+                yield RowBatch(values, columns, lengths, labels)
 
 
-def _joined(arrays: list[Array]) -> Array:
-    """Join arrays, and let go of them."""
+def _concatenate_and_free(arrays: list[Array]) -> Array:
+    """Return the arrays concatenated, and empty the list to release their memory."""
     whole = np.concatenate(arrays)
     arrays.clear()
     return whole

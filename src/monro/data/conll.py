@@ -1,4 +1,4 @@
-"""CoNLL columns: a token a line, its columns parted by blanks, the last one its tag.
+"""CoNLL files: one token per line, in columns separated by blanks; the last column is the tag.
 
 A blank line ends a sentence.
 """
@@ -12,23 +12,23 @@ from monro.errors import DataError
 
 Token = tuple[str, ...]
 
-_TOKENS = 1 << 16  # to give at a time
+_BLOCK_TOKENS = 1 << 16  # of the sentences yielded at a time, at least
 
 
 class Sentences(NamedTuple):
-    """Sentences, and the tag of each of their tokens."""
+    """Sentences as lists of tokens, and the tags of the tokens."""
 
     tokens: list[list[Token]]
     tags: list[list[str]]
 
 
 def read_conll(path: str | Path) -> Sentences:
-    r"""Read sentences and tags.
+    r"""Read the sentences and tags of a file.
 
     Parameters
     ----------
     path : str or Path
-        The file, plain or packed by gzip or Zstandard; ``"-"`` is standard input.
+        The file, plain or compressed by gzip or Zstandard; ``"-"`` is standard input.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def conll_blocks(path: str | Path, *, tagged: bool = True) -> Iterator[Sentences
     Parameters
     ----------
     path : str or Path
-        As of `read_conll`.
+        As in `read_conll`.
     tagged : bool
         Whether the last column is the tag; if not, the tags are empty.
     """
@@ -71,13 +71,13 @@ def conll_blocks(path: str | Path, *, tagged: bool = True) -> Iterator[Sentences
             raise DataError("the text is not UTF-8", name, line, "convert it") from None
         plain = block.isascii()
         for line, words in enumerate(text.split("\n")[:-1], first):
-            # A word may hold blanks of other kinds, such as those that part thousands.
-            columns = words.split() if plain else _at_blanks(words)
+            # A word may hold other kinds of white space, such as thin spaces within numbers.
+            columns = words.split() if plain else _split_at_blanks(words)
             if not columns:
                 _end_sentence(rows, found, tagged)
                 size += len(rows)
                 rows = []
-                if size >= _TOKENS:
+                if size >= _BLOCK_TOKENS:
                     yield found
                     found, size, empty = Sentences([], []), 0, False
                 continue
@@ -101,7 +101,7 @@ def conll_blocks(path: str | Path, *, tagged: bool = True) -> Iterator[Sentences
         raise DataError("the file has no sentences", name)
 
 
-def _at_blanks(words: str) -> list[str]:
+def _split_at_blanks(words: str) -> list[str]:
     return [word for word in words.rstrip("\r").replace("\t", " ").split(" ") if word]
 
 

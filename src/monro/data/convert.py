@@ -1,7 +1,7 @@
-"""Making a store: rows shuffled once, in two passes and little memory.
+"""Writing of stores: rows are shuffled once, in two passes over the data and with little memory.
 
-Each row goes to a random bucket on disk, then each bucket is shuffled in memory. That is a uniform
-shuffle. Training may then read long runs of rows in sequence.
+The first pass writes each row to a random bucket on disk, the second shuffles each bucket in
+memory. The result is a uniform shuffle, so that training may read long runs of rows in sequence.
 """
 
 import json
@@ -13,19 +13,20 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from monro import checks
+from monro.checks.rows import check_finite
 from monro.data import read as reading
-from monro.data.buckets import Buckets, Part, count_for, rows_in_order
-from monro.data.files import is_packed, is_stdin
+from monro.data.buckets import Buckets, RowBatch, bucket_count, permute_rows
+from monro.data.files import is_compressed, is_stdin
 from monro.data.parquet import Parts, is_parquet, parquet_parts
 from monro.data.read import Data, Layout
 from monro.data.scan import LARGEST_COLUMN, RowBlock
 from monro.data.store import DTYPES, VERSION, open_store
 from monro.errors import DataError
-from monro.persist import sync
 from monro.rows import Array
+from monro.saving.atomic import sync_to_disk
 
-_GROWTH = {True: 8.0, False: 2.0}  # from a file's bytes to those of its rows, packed and plain
+# Bytes of the rows in a store for each byte of the file, compressed or not; estimates.
+_GROWTH = {True: 8.0, False: 2.0}
 
 Report = Callable[[int], None]
 
@@ -48,15 +49,15 @@ def convert(
     source : str or Path
         A file that `read` takes, or a folder of Parquet files; ``"-"`` is standard input.
     out : str or Path
-        The folder to make. It must not exist.
+        The folder to create. It must not exist.
     dtype : {"float32", "float64"}
-        The precision of the values kept.
+        The precision in which values are stored.
     seed : int
         Of the shuffle.
     n_features, first_feature, target
         As in `read`.
     report : callable
-        Told how many rows were read, now and then.
+        Called with the number of rows of each part that was read.
 
     Returns
     -------
@@ -73,21 +74,21 @@ def convert(
     """
     if is_parquet(source):
         tables, columns = parquet_parts(source, target)
-        return write_store(_told(tables, report), out, dtype=dtype, seed=seed, layout=columns)
+        return write_store(_reporting(tables, report), out, dtype=dtype, seed=seed, layout=columns)
     if reading.is_table(source):
         data = reading.read(source, target=target)
         report(data.X.shape[0])
         return write_store([(data.X, data.y)], out, dtype=dtype, seed=seed, layout=data.layout)
     opened = reading.open_rows(source, labelled=True)
-    left_out = 0
+    dropped = 0
 
-    def parts() -> Iterator[Part]:
-        nonlocal left_out
+    def parts() -> Iterator[RowBatch]:
+        nonlocal dropped
         for block in opened.blocks:
-            part = _labelled_part(block)
-            left_out += block.ends.size - part.labels.size
-            report(part.labels.size)
-            yield part
+            rows = _labelled_rows(block)
+            dropped += block.ends.size - rows.labels.size
+            report(rows.labels.size)
+            yield rows
 
     def layout(lowest: int | None, highest: int) -> Layout:
         first = reading.find_first_feature(lowest, first_feature, opened)
@@ -100,14 +101,15 @@ def convert(
             raise DataError(f"a feature is numbered {lowest}, below {first}", opened.name)
         return Layout(width, first)
 
-    data = _write(parts(), out, dtype, seed, layout, size=_bytes_of(source))
+    data = _write(parts(), out, dtype, seed, layout, size=_estimated_bytes(source))
     notes = [f"features are numbered from {data.layout.first_feature}"]
-    if left_out:
-        notes.append(f"{left_out:,} rows without a label were left out")
+    if dropped:
+        notes.append(f"{dropped:,} rows without a label were left out")
     return data._replace(notes=tuple(notes))
 
 
-def _told(parts: Parts, report: Report) -> Parts:
+def _reporting(parts: Parts, report: Report) -> Parts:
+    """Yield the parts, and report the number of rows of each."""
     for X, y in parts:
         report(y.size)
         yield X, y
@@ -121,17 +123,17 @@ def write_store(
     seed: int = 0,
     layout: Layout | None = None,
 ) -> Data:
-    """Write a store of matrices and their labels, given one after the other.
+    """Write matrices and their labels to a new store.
 
     Parameters
     ----------
     parts : iterable of (X, y)
-        Arrays of the same width or sparse matrices, of which some may be narrower; each small
-        enough for memory, a few times over.
+        Arrays with the same number of columns, or sparse matrices, which may differ in it. Memory
+        must hold a few copies of each part.
     out, dtype, seed
         As in `convert`.
     layout : Layout, optional
-        What the columns are, where they have names.
+        The names of the columns, if they have any.
 
     Returns
     -------
@@ -149,12 +151,12 @@ def write_store(
     """
     width = layout.n_features if layout else 0
     grows = layout is None
-    words = _Words()
+    encoder = _LabelEncoder()
 
-    def rows() -> Iterator[Part]:
+    def rows() -> Iterator[RowBatch]:
         nonlocal width, grows
         for k, (X, y) in enumerate(parts):
-            X, y = _matrix(X), np.asarray(y)
+            X, y = _as_matrix(X), np.asarray(y)
             if y.shape != X.shape[:1]:
                 raise ValueError(f"part {k}: X has the shape {X.shape}, y the shape {y.shape}")
             if y.size == 0:
@@ -164,18 +166,18 @@ def write_store(
                 raise ValueError(f"part {k}: X has {X.shape[1]} columns, not {width or 'one'}")
             width = max(width, X.shape[1])
             try:
-                checks.finite("X", X)
-                y = words.numbers(y)
+                check_finite("X", X)
+                y = encoder.encode(y)
             except ValueError as error:
                 raise ValueError(f"part {k}: {error}") from None
             X = _canonical(X)
-            yield Part(X.data, X.indices, np.diff(X.indptr).astype(np.int64), y)
+            yield RowBatch(X.data, X.indices, np.diff(X.indptr).astype(np.int64), y)
 
-    return _write(rows(), out, dtype, seed, lambda *_: layout or Layout(width), words)
+    return _write(rows(), out, dtype, seed, lambda *_: layout or Layout(width), encoder)
 
 
-def _matrix(X: Any) -> Any:
-    """Return rows as a sparse matrix or an array of numbers."""
+def _as_matrix(X: Any) -> Any:
+    """Return rows as a sparse matrix or a two-dimensional array of numbers."""
     if not sp.issparse(X):
         X = np.asarray(X)
         X = X if X.dtype.kind in "iufb" else X.astype(np.float64)
@@ -185,7 +187,7 @@ def _matrix(X: Any) -> Any:
 
 
 def _canonical(X: Any) -> sp.csr_matrix:
-    """Return rows as a CSR matrix with columns in order, as they must be once they are mapped."""
+    """Return rows as a CSR matrix with sorted columns, which a mapped matrix must have."""
     X = sp.csr_matrix(X)
     if not X.has_canonical_format:
         X = X.copy()
@@ -193,15 +195,15 @@ def _canonical(X: Any) -> sp.csr_matrix:
     return X
 
 
-class _Words:
-    """Labels as numbers; words get those of a list, which grows."""
+class _LabelEncoder:
+    """Encodes labels as numbers: strings as indices into a list of distinct strings."""
 
     def __init__(self) -> None:
-        self.index: dict[str, int] = {}
+        self.index: dict[str, int] = {}  # in order of first occurrence
         self.kind = ""
 
-    def numbers(self, y: Array) -> Array:
-        """Return labels as numbers."""
+    def encode(self, y: Array) -> Array:
+        """Return labels as float64; strings get their index in order of first occurrence."""
         if y.dtype.kind == "O" and not all(isinstance(label, str) for label in y.tolist()):
             try:
                 y = y.astype(np.float64)
@@ -212,44 +214,44 @@ class _Words:
             raise ValueError(f"y: its labels are {kind}, those before it were {self.kind}")
         self.kind = kind
         if kind == "texts":
-            words, places = np.unique(y.astype(np.str_), return_inverse=True)
-            new = [self.index.setdefault(word, len(self.index)) for word in words.tolist()]
-            return np.array(new, np.float64)[places]
+            distinct, inverse = np.unique(y.astype(np.str_), return_inverse=True)
+            codes = [self.index.setdefault(word, len(self.index)) for word in distinct.tolist()]
+            return np.array(codes, np.float64)[inverse]
         if y.dtype.kind in "iu" and max(int(y.max()), -int(y.min())) >= 2**53:
             raise ValueError("y: labels must be below 2⁵³")
-        checks.finite("y", y)
+        check_finite("y", y)
         return y.astype(np.float64)
 
     @property
     def classes(self) -> list[str] | None:
-        """The words in order; None where there are none."""
+        """The distinct strings in sorted order; None if labels are numbers."""
         return sorted(self.index) or None
 
-    def in_order(self, numbers: Array) -> Array:
-        """Return the places of labels in the words in order."""
+    def sorted_codes(self, numbers: Array) -> Array:
+        """Map what `encode` returned to indices into `classes`."""
         if not self.index:
             return numbers
-        place = np.empty(len(self.index))
-        place[[self.index[word] for word in sorted(self.index)]] = np.arange(len(self.index))
-        return np.asarray(place[numbers.astype(np.int64)])
+        rank = np.empty(len(self.index))
+        rank[[self.index[word] for word in sorted(self.index)]] = np.arange(len(self.index))
+        return np.asarray(rank[numbers.astype(np.int64)])
 
 
 def _write(
-    parts: Iterable[Part],
+    parts: Iterable[RowBatch],
     out: str | Path,
     dtype: str,
     seed: int,
     layout: Callable[[int | None, int], Layout],
-    words: _Words | None = None,
+    encoder: _LabelEncoder | None = None,
     *,
     size: float | None = None,
 ) -> Data:
-    """Shuffle rows into a new folder, which gets its name when it is whole.
+    """Shuffle rows into a new folder, which is renamed to `out` when it is complete.
 
-    The layout is asked for when the lowest and highest column are known; `size` is that of the
-    rows in bytes, about.
+    `layout` is called with the lowest and highest column after the first pass. `size` estimates
+    the bytes of all rows.
     """
-    out, words = Path(out), words or _Words()
+    out, encoder = Path(out), encoder or _LabelEncoder()
     if out.exists():
         raise DataError("it exists already", out, cure="remove it, or choose another name")
     if dtype not in DTYPES:
@@ -259,53 +261,53 @@ def _write(
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
         folder = Path(scratch) / "store"
         folder.mkdir()
-        with Buckets(Path(scratch), count_for(size), np.dtype(dtype)) as files:
-            for part in parts:
-                files.put(part, rng)
+        with Buckets(Path(scratch), bucket_count(size), np.dtype(dtype)) as files:
+            for rows in parts:
+                files.put(rows, rng)
             if files.rows == 0:
                 raise DataError("there are no rows with a label", out)
             chosen = layout(files.lowest, files.highest)
             if chosen.n_features > LARGEST_COLUMN + 1:
                 raise DataError(f"{chosen.n_features:,} features are too many", out)
-            _shuffle(files, folder, chosen.first_feature, words, rng)
+            _shuffle(files, folder, chosen.first_feature, encoder, rng)
         header = {
             "monro": "store",
             "version": VERSION,
             "rows": files.rows,
             "nonzeros": files.nonzeros,
             "dtype": dtype,
-            "classes": words.classes,
+            "classes": encoder.classes,
             "layout": chosen._asdict(),
         }
         (folder / "header.json").write_text(json.dumps(header, indent=1) + "\n")
         for path in (*folder.iterdir(), folder):
-            sync(path)
+            sync_to_disk(path)
         folder.rename(out)
     return open_store(out)
 
 
-def _bytes_of(source: str | Path) -> float | None:
-    """Guess how many bytes the rows of a file have."""
+def _estimated_bytes(source: str | Path) -> float | None:
+    """Estimate the bytes that the rows of a file take; None for standard input."""
     if is_stdin(source):
         return None
-    return Path(source).stat().st_size * _GROWTH[is_packed(source)]
+    return Path(source).stat().st_size * _GROWTH[is_compressed(source)]
 
 
-def _labelled_part(block: RowBlock) -> Part:
-    """Leave out rows without a label."""
+def _labelled_rows(block: RowBlock) -> RowBatch:
+    """Return the rows of a block that have a label."""
     labels = reading.lowest_labels(block)
     lengths = np.diff(block.ends, prepend=0)
     kept = ~np.isnan(labels)
     if kept.all():
-        return Part(block.values, block.columns, lengths, labels)
+        return RowBatch(block.values, block.columns, lengths, labels)
     cells = np.repeat(kept, lengths)
-    return Part(block.values[cells], block.columns[cells], lengths[kept], labels[kept])
+    return RowBatch(block.values[cells], block.columns[cells], lengths[kept], labels[kept])
 
 
 def _shuffle(
-    buckets: Buckets, folder: Path, first: int, words: _Words, rng: np.random.Generator
+    buckets: Buckets, folder: Path, first: int, encoder: _LabelEncoder, rng: np.random.Generator
 ) -> None:
-    """Write the rows of all buckets, each bucket's in random order."""
+    """Write the rows of all buckets to the store's files, each bucket in random order."""
     total = 0
     with (
         (folder / "values.bin").open("wb") as values,
@@ -314,10 +316,10 @@ def _shuffle(
         (folder / "labels.bin").open("wb") as labels,
     ):
         np.zeros(1, np.int64).tofile(ends)
-        for part in buckets.take(rng):
-            part = rows_in_order(part, rng.permutation(part.labels.size))
-            part.values.tofile(values)
-            (part.columns - np.int32(first)).tofile(columns)
-            (total + np.cumsum(part.lengths)).tofile(ends)
-            words.in_order(part.labels).tofile(labels)
-            total += part.values.size
+        for rows in buckets.drain(rng):
+            rows = permute_rows(rows, rng.permutation(rows.labels.size))
+            rows.values.tofile(values)
+            (rows.columns - np.int32(first)).tofile(columns)
+            (total + np.cumsum(rows.lengths)).tofile(ends)
+            encoder.sorted_codes(rows.labels).tofile(labels)
+            total += rows.values.size

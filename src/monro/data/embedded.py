@@ -1,9 +1,9 @@
-"""Real data that lies wherever Python and scikit-learn run: no download.
+"""Real data that comes with Python: no download.
 
-Python's own reference (`pydoc_data.topics`) is some 64,000 words of English. `capitals` asks of
-each word whether it was written with a capital: a row tells the word, its neighbours, its ending
-and what stands before it, all in lower case. `cased_sentences` asks the same of whole sentences, as
-tags. `next_words` asks which of some 3,000 words comes next.
+Python's own reference (`pydoc_data.topics`) is some 64,000 words of English. `capitals` is a binary
+problem: was a word capitalised? Its features are the word, its neighbours, its ending and the kind
+of token before it, all in lower case. `cased_sentences` is the same question as tags of sentences.
+`next_words` is a problem of many classes: which of some 3,000 words comes next?
 """
 
 import re
@@ -19,7 +19,7 @@ _TOKEN = re.compile(r"[A-Za-z]+|[.!?:]|[^\sA-Za-z]")
 
 
 def tokens() -> list[str]:
-    """Return the words and marks of Python's reference, in order.
+    """Return the words and punctuation marks of Python's reference, in order.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def tokens() -> list[str]:
 
 
 def capitals() -> tuple[Any, Array, list[str]]:
-    """Return X (one row a word), y (1 if it has a capital, else 0) and the features' names.
+    """Return X (one row per word), y (1 if it is capitalised, else 0) and the features' names.
 
     Examples
     --------
@@ -76,10 +76,10 @@ def capitals() -> tuple[Any, Array, list[str]]:
 
 
 def cased_sentences() -> tuple[list[list[tuple[str, str]]], list[list[str]]]:
-    """Return sentences in lower case, and how each word was written.
+    """Return sentences in lower case, and the case of each word as its tag.
 
-    A token is the word and its last three letters; a tag is ``lower``, ``Capital``, ``UPPER`` or,
-    for a mark, ``-``.
+    A token is a word and its last three letters. A tag is ``lower``, ``Capital``, ``UPPER``, or
+    ``-`` for a punctuation mark.
 
     Examples
     --------
@@ -101,9 +101,9 @@ def cased_sentences() -> tuple[list[list[tuple[str, str]]], list[list[str]]]:
 
 
 def next_words(context: int = 3) -> tuple[Any, Array, list[str]]:
-    """Return X (the words before, one-hot), y (the number of the next word) and the words.
+    """Return X (the preceding words, one-hot), y (the index of the next word) and the words.
 
-    Feature ``k·V + j`` says that word j stands k + 1 places before, of V words.
+    With V words, feature ``k·V + j`` means that word j is k + 1 positions before.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def next_words(context: int = 3) -> tuple[Any, Array, list[str]]:
 
 
 def _prose() -> list[str]:
-    """Return the tokens without rulers: of marks that repeat, one is kept."""
+    """Return the tokens with runs of the same mark (horizontal rules) reduced to one."""
     text = tokens()
     return [b for a, b in pairwise(["", *text]) if a != b or b.isalpha()]
 

@@ -1,4 +1,4 @@
-"""Files as blocks of whole lines: plain, gzip, Zstandard, or standard input."""
+"""Text files as blocks of whole lines: plain, gzip, Zstandard, or standard input."""
 
 import gzip
 import sys
@@ -13,16 +13,16 @@ from monro._jit import kernel
 from monro.errors import DataError, MissingExtraError
 from monro.rows import Array
 
-BLOCK = 1 << 23
+BLOCK = 1 << 23  # bytes to read at a time
 _NEWLINE = np.uint8(ord("\n"))
 _GZIP = b"\x1f\x8b"
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
-_PACKED = 1 << 12
+_COMPRESSED_BLOCK = 1 << 12  # compressed bytes to read at a time
 
 
 @kernel
 def count_byte(text: Array, byte: Any) -> int:
-    """Count a byte: vectorised, several times as fast as `bytes.count` where it is frequent."""
+    """Count a byte; vectorised, several times as fast as `bytes.count` for a frequent byte."""
     total = 0
     for k in range(text.size):
         total += text[k] == byte
@@ -30,17 +30,17 @@ def count_byte(text: Array, byte: Any) -> int:
 
 
 def is_stdin(path: object) -> bool:
-    """Tell whether a path stands for standard input."""
+    """Return whether a path stands for standard input."""
     return str(path) == "-"
 
 
 def display_name(path: object) -> str:
-    """Return what to call a path in messages."""
+    """Return the name of a path in messages."""
     return "standard input" if is_stdin(path) else str(path)
 
 
 class _Pushback:
-    """A stream whose first bytes were read before, to see what it is."""
+    """A stream whose first bytes were already read, to detect its format."""
 
     def __init__(self, first: bytes, rest: BinaryIO):
         self.first = first
@@ -57,7 +57,7 @@ class _Pushback:
 
 
 class _Zstandard:
-    """Decompresses one frame after the other; raises EOFError where the last is cut short."""
+    """Decompresses consecutive frames; raises EOFError if the last one is truncated."""
 
     def __init__(self, source: Any):
         try:
@@ -69,7 +69,7 @@ class _Zstandard:
         self._source = source
         self._new = zstandard.ZstdDecompressor().decompressobj
         self._frame = self._new()
-        self._begun = False
+        self._in_frame = False
         self.Error = zstandard.ZstdError
 
     def read(self, size: int) -> bytes:
@@ -80,14 +80,14 @@ class _Zstandard:
             rest = b""
             if self._frame.eof:
                 rest = self._frame.unused_data
-                self._frame, self._begun = self._new(), False
-            # Little at a time: a few bytes may stand for megabytes.
-            packed = rest or self._source.read(_PACKED)
+                self._frame, self._in_frame = self._new(), False
+            # In small pieces: a few compressed bytes may decompress to megabytes.
+            packed = rest or self._source.read(_COMPRESSED_BLOCK)
             if not packed:
-                if self._begun:
+                if self._in_frame:
                     raise EOFError
                 break
-            self._begun = True
+            self._in_frame = True
             try:
                 texts.append(self._frame.decompress(packed))
             except self.Error as error:
@@ -110,32 +110,32 @@ def _open(path: object) -> Any:
         raise DataError("it may not be read", path, cure="ask for permission") from None
 
 
-def _unpacked(raw: BinaryIO) -> Any:
-    """Return the stream of uncompressed bytes."""
+def _decompressed(raw: BinaryIO) -> Any:
+    """Return the stream of decompressed bytes."""
     first = raw.read(4)
-    whole = _Pushback(first, raw)
+    stream = _Pushback(first, raw)
     if first.startswith(_GZIP):
-        return gzip.GzipFile(fileobj=whole)  # type: ignore[call-overload]
+        return gzip.GzipFile(fileobj=stream)  # type: ignore[call-overload]
     if first.startswith(_ZSTANDARD):
-        return _Zstandard(whole)
-    return whole
+        return _Zstandard(stream)
+    return stream
 
 
-def is_packed(path: object) -> bool:
-    """Tell whether a file is compressed."""
+def is_compressed(path: object) -> bool:
+    """Return whether a file is compressed, by its first bytes."""
     with _open(path) as raw:
         return bool(raw.read(4).startswith((_GZIP, _ZSTANDARD)))
 
 
-def chunks(path: object, size: int | None = None) -> Iterator[bytes]:
-    """Yield a file's bytes, uncompressed, some at a time.
+def byte_chunks(path: object, size: int | None = None) -> Iterator[bytes]:
+    """Yield the decompressed bytes of a file, about `size` at a time.
 
-    A file is known to be compressed by its first bytes, whatever its name.
+    Compression is detected by the first bytes, not by the name.
     """
     name = display_name(path)
     try:
         with _open(path) as raw:
-            stream = _unpacked(raw)
+            stream = _decompressed(raw)
             while text := stream.read(size or BLOCK):
                 yield text
     except EOFError:
@@ -148,8 +148,8 @@ def chunks(path: object, size: int | None = None) -> Iterator[bytes]:
         ) from None
 
 
-def _without_mark(texts: Iterator[bytes]) -> Iterator[bytes]:
-    """Leave out the byte order mark some editors write."""
+def _without_byte_order_mark(texts: Iterator[bytes]) -> Iterator[bytes]:
+    """Drop the byte order mark that some editors write."""
     yield next(texts, b"").removeprefix(b"\xef\xbb\xbf")
     yield from texts
 
@@ -157,8 +157,8 @@ def _without_mark(texts: Iterator[bytes]) -> Iterator[bytes]:
 def line_blocks(path: object, size: int | None = None) -> Iterator[tuple[bytes, int]]:
     r"""Yield blocks of whole lines, each with the number of its first line.
 
-    The last line of the file gets its newline if it lacks one. A block is about `size` bytes
-    (8 MiB), but a single line is never cut.
+    A newline is appended to the last line of the file if it is missing. A block has about `size`
+    bytes (default: 8 MiB), but lines are never split.
 
     Examples
     --------
@@ -170,9 +170,9 @@ def line_blocks(path: object, size: int | None = None) -> Iterator[tuple[bytes, 
     """
     line = 1
     pending: list[bytes] = []
-    for text in _without_mark(chunks(path, size)):
+    for text in _without_byte_order_mark(byte_chunks(path, size)):
         cut = text.rfind(b"\n") + 1
-        if cut == 0:  # also where there is no text at all
+        if cut == 0:  # also if the text is empty
             pending.append(text)
             continue
         block = b"".join([*pending, text[:cut]])

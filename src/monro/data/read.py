@@ -1,4 +1,4 @@
-"""Any file of rows as a matrix and its labels."""
+"""Reading of any supported file into a matrix and its labels."""
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -13,21 +13,21 @@ from monro.data.scan import RowBlock
 from monro.data.svmlight import svmlight_blocks
 from monro.data.xc import parse_header, xc_blocks
 from monro.errors import DataError
-from monro.mapped import as_integers
+from monro.mapped.labels import as_integers
 from monro.rows import Array
 
 
 class Layout(NamedTuple):
-    """How a file's columns become features: to read another file the same way."""
+    """How a file's columns are mapped to features, to read another file in the same way."""
 
     n_features: int
-    first_feature: int = 0  # its number in the file
-    names: tuple[str, ...] | None = None  # of a table's columns
-    target: str | None = None  # the table's column of labels
+    first_feature: int = 0  # the number of the first feature in the file
+    names: tuple[str, ...] | None = None  # of a table's feature columns
+    target: str | None = None  # a table's column of labels
 
 
 class Data(NamedTuple):
-    r"""Rows and their labels, as read.
+    r"""Rows and their labels, as read from a file.
 
     Examples
     --------
@@ -43,17 +43,17 @@ class Data(NamedTuple):
     y: Array | None
     layout: Layout
     format: str
-    notes: tuple[str, ...] = ()  # what had to be decided, for the user to see
-    several_labels: int = 0  # rows that had more than one
-    pairs: tuple[Array, Array] | None = None  # row and label, for all labels of each row
+    notes: tuple[str, ...] = ()  # what the reader decided by itself, to be shown to the user
+    several_labels: int = 0  # number of rows with more than one label
+    pairs: tuple[Array, Array] | None = None  # rows and labels, with all_labels=True
 
     def indicator(self, classes: Any = None) -> tuple[Any, Array]:
-        r"""Return all labels of the rows, as `SoftmaxClassifier.fit` takes them.
+        r"""Return all labels of the rows as an indicator matrix, for `SoftmaxClassifier.fit`.
 
         Parameters
         ----------
         classes : array, optional
-            The labels of the columns, in order; by default those that occur.
+            The labels of the columns, sorted. By default those that occur.
 
         Returns
         -------
@@ -96,21 +96,23 @@ def read(
     labelled: bool = True,
     all_labels: bool = False,
 ) -> Data:
-    r"""Read a file: svmlight, extreme-classification text, CSV or Parquet, or a converted store.
+    r"""Read a file: svmlight, extreme-classification text, CSV, TSV or Parquet, or a store.
 
     Parameters
     ----------
     path : str or Path
-        The file, plain or packed by gzip or Zstandard; ``"-"`` is standard input. The format is
-        known by the contents. Or a folder of Parquet files.
+        The file, plain or compressed by gzip or Zstandard; ``"-"`` is standard input. Or the folder
+        of a store, or a folder of Parquet files. Tables are recognised by name, other files by
+        their contents.
     layout : Layout, optional
-        Of the data a model was trained on: features get the same numbers.
+        The layout of the data a model was trained on, so that features get the same numbers.
     n_features : int, optional
-        The width, where the file may not have the highest feature.
+        The number of features, if the file may lack the highest one.
     first_feature : {0, 1}, optional
-        The number of the first feature in svmlight files, where it is known.
+        The number of the first feature in svmlight files. By default 0 if a feature 0 occurs,
+        else 1.
     target : str, optional
-        The column of labels in a table. By default the one named label, target, class or y.
+        A table's column of labels. By default the one named label, target, class or y.
     labelled : bool
         Whether rows must have labels.
     all_labels : bool
@@ -119,7 +121,8 @@ def read(
     Returns
     -------
     Data
-        X is a CSR matrix or, from tables, an array. Of several labels the lowest is y.
+        X is a CSR matrix, or an array if the file is a table. If a row has several labels, y is
+        the lowest.
 
     Examples
     --------
@@ -148,34 +151,34 @@ def read(
     else:
         source = open_rows(path, labelled)
         return _read_rows(source, layout, n_features, first_feature, labelled, all_labels)
-    if all_labels and data.y is not None:  # one a row
+    if all_labels and data.y is not None:  # one per row
         data = data._replace(pairs=(np.arange(data.y.size), data.y))
     return data
 
 
 def is_table(path: str | Path) -> bool:
-    """Tell whether a file is a table (CSV, TSV, Parquet), by its name; or a folder of Parquet."""
+    """Return whether a path is a table (CSV, TSV, Parquet) by its name, or a folder of Parquet."""
     name = str(path).lower().removesuffix(".gz").removesuffix(".zst")
     return name.endswith((".csv", ".tsv", ".parquet")) or bool(parquet_files(path))
 
 
 def parquet_files(path: str | Path) -> list[Path]:
-    """Return the Parquet files in a folder and below it, in order; of no folder there are none."""
+    """Return the sorted Parquet files in a folder and below it; none if it is not a folder."""
     folder = Path(path)
     return sorted(folder.rglob("*.parquet")) if folder.is_dir() else []
 
 
 class RowSource(NamedTuple):
-    """A file of text rows, opened: its rows, and what its first line tells."""
+    """An opened file of text rows: its rows, and what its first line says about it."""
 
     blocks: Iterator[RowBlock]
     name: str
     format: str
-    width: int | None = None  # where the file says
+    width: int | None = None  # number of features, if the file has a header
 
 
 def open_rows(path: str | Path, labelled: bool) -> RowSource:
-    """Open a file of text rows; the format is known by its first line."""
+    """Open a file of text rows; the first line shows the format."""
     name = display_name(path)
     texts = line_blocks(path)
     first = next(texts, None)
@@ -193,8 +196,8 @@ def open_rows(path: str | Path, labelled: bool) -> RowSource:
     return RowSource(svmlight_blocks(texts, name, labelled), name, "svmlight")
 
 
-def gather(blocks: Iterable[RowBlock]) -> RowBlock:
-    """Join blocks of rows, one field after the other, so that little is held twice."""
+def concatenate_blocks(blocks: Iterable[RowBlock]) -> RowBlock:
+    """Concatenate blocks of rows, one field at a time: only one is in memory twice."""
     fields: list[Any] = [list(parts) for parts in zip(*blocks, strict=True)]
     for counted, ends in ((0, 2), (3, 4)):
         start = 0
@@ -208,7 +211,7 @@ def gather(blocks: Iterable[RowBlock]) -> RowBlock:
 
 
 def lowest_labels(rows: RowBlock) -> Array:
-    """Return each row's lowest label; NaN where there is none."""
+    """Return each row's lowest label; NaN if it has none."""
     starts = np.append(0, rows.label_ends[:-1])
     labelled = rows.label_ends > starts
     y = np.full(rows.ends.size, np.nan)
@@ -218,16 +221,16 @@ def lowest_labels(rows: RowBlock) -> Array:
 
 
 def find_first_feature(lowest: int | None, known: int | None, source: RowSource) -> int:
-    """Decide how features are numbered: as is known, else from 0 if there is a feature 0."""
+    """Return the first feature's number: as known, else 0 if a feature 0 occurs, else 1."""
     if source.width is not None:
-        return 0  # the format says so
+        return 0  # by the definition of the format
     if known is not None:
         return known
     return 0 if lowest == 0 else 1
 
 
 def check_columns(rows: RowBlock, first: int, width: int, name: str, cure: str) -> None:
-    """Raise if a row has a feature outside those there are."""
+    """Raise if a row has a feature outside ``first`` … ``first + width - 1``."""
     wrong = np.flatnonzero((rows.columns < first) | (rows.columns >= first + width))
     if wrong.size:
         row = np.searchsorted(rows.ends, wrong[0], side="right")
@@ -247,7 +250,7 @@ def _read_rows(
     labelled: bool,
     all_labels: bool,
 ) -> Data:
-    rows = gather(source.blocks)
+    rows = concatenate_blocks(source.blocks)
     if rows.ends.size == 0:
         raise DataError("the file has no rows", source.name)
     lowest = int(rows.columns.min()) if rows.columns.size else None
@@ -268,7 +271,7 @@ def _read_rows(
         shape=(rows.ends.size, width),
     )
     y = lowest_labels(rows)
-    if labelled and np.isnan(y).any():  # only where the format allows it
+    if labelled and np.isnan(y).any():  # only some formats allow it
         kept = np.flatnonzero(~np.isnan(y))
         notes.append(f"{y.size - kept.size:,} rows without a label were left out")
         X, y = X[kept], y[kept]

@@ -1,7 +1,7 @@
-"""Data sets by name: what they are, where their files are, and whether those are whole.
+"""Data sets by name: descriptions, locations and checksums of their files.
 
-A file is looked for in ``$MONRO_DATA``, then in the cache (``$XDG_CACHE_HOME/monro``, usually
-``~/.cache/monro``); then it is downloaded, where its origin has it as it is.
+A file is searched in ``$MONRO_DATA``, then in the cache (``$XDG_CACHE_HOME/monro``, usually
+``~/.cache/monro``). If it is in neither, it is downloaded, provided its origin has the same file.
 """
 
 import difflib
@@ -15,23 +15,23 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from monro.data.files import chunks, is_stdin
+from monro.data.files import byte_chunks, is_stdin
 from monro.errors import DataError, MissingExtraError
-from monro.persist import replacing
+from monro.saving.atomic import atomic_path
 
 
 class File(NamedTuple):
-    """A file of a data set, packed by gzip."""
+    """A file of a data set, compressed by gzip."""
 
     path: str
     bytes: int
     sha256: str
-    url: str | None = None  # of the unpacked file
+    url: str | None = None  # of the decompressed file
     unpacked_sha256: str | None = None
 
 
 class DataSet(NamedTuple):
-    """A data set: what it is, and its files."""
+    """The description of a data set, and its files."""
 
     name: str
     about: str
@@ -65,7 +65,7 @@ def data_sets() -> dict[str, DataSet]:
 
 
 def find(name: str) -> DataSet:
-    """Return the data set of that name, or say which there are.
+    """Return the data set with the given name.
 
     Examples
     --------
@@ -86,28 +86,28 @@ def cache_folder() -> Path:
     return Path(base) / "monro"
 
 
-def _folders() -> Iterator[Path]:
+def _search_folders() -> Iterator[Path]:
     if os.environ.get("MONRO_DATA"):
         yield Path(os.environ["MONRO_DATA"])
     yield cache_folder()
 
 
 def locate(file: File) -> Path | None:
-    """Return where a file is on this machine, if it is."""
-    for folder in _folders():
+    """Return the local path of a file, or None if it is not there."""
+    for folder in _search_folders():
         path = folder / file.path
         if path.is_file():
             return path
     return None
 
 
-def check(file: File, path: Path) -> None:
-    """Raise unless a file is whole."""
+def verify(file: File, path: Path) -> None:
+    """Raise unless the checksum of a file is right."""
     digest = hashlib.sha256()
     if path.parent.parent == cache_folder() and file.unpacked_sha256:
-        # Packed here: other bytes may stand for the same contents.
+        # Compressed here: the compressed bytes may differ, the contents may not.
         wanted = file.unpacked_sha256
-        for text in chunks(path):
+        for text in byte_chunks(path):
             digest.update(text)
     else:
         wanted = file.sha256
@@ -117,11 +117,11 @@ def check(file: File, path: Path) -> None:
 
 
 def fetch(file: File) -> Path:
-    """Return where a file is, downloading it if need be, and check it."""
+    """Return the local path of a file, downloaded if necessary, after verifying its checksum."""
     path = locate(file)
     if path is None:
         path = _download(file)
-    check(file, path)
+    verify(file, path)
     return path
 
 
@@ -153,17 +153,16 @@ def _download(file: File) -> Path:
         raise DataError(
             f"cannot be downloaded ({reason})", file.url, cure=f"get {file.path} into $MONRO_DATA"
         ) from None
-    with replacing(target) as temporary:
+    with atomic_path(target) as temporary:
         temporary.write_bytes(gzip.compress(unpacked.read_bytes(), mtime=0))
     unpacked.unlink()
     return target
 
 
 def resolve(name: str) -> str:
-    """Return the file that a name on the command line stands for.
+    """Return the path of the file that a name on the command line refers to.
 
-    A file's own name stands for itself. ``a9a`` is the training part of a data set, ``a9a/test``
-    its test part.
+    The name is a path, or a data set: ``a9a`` is its training part, ``a9a/test`` its test part.
     """
     if is_stdin(name) or Path(name).exists():
         return name
@@ -181,7 +180,7 @@ def resolve(name: str) -> str:
 
 
 def target_of(name: str) -> str | None:
-    """Return the column of labels of a named data set that is a table."""
+    """Return the column of labels if a name is that of a data set that is a table, else None."""
     found = data_sets().get(name.partition("/")[0])
     return found.target if found is not None and not Path(name).exists() else None
 

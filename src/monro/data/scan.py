@@ -1,7 +1,7 @@
-"""Rows of text, ``label,label feature:value feature:value … # comment``, scanned at memory speed.
+"""A parser for text rows ``label,label feature:value feature:value … # comment``.
 
-The svmlight and the extreme-classification format share this shape; `svmlight.py` and `xc.py` add
-what is their own.
+The svmlight and the extreme-classification formats share this syntax; `svmlight.py` and `xc.py` add
+what is specific to each.
 """
 
 from typing import Any, NamedTuple
@@ -9,31 +9,31 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from monro._jit import literal_kernel, literal_leaf
-from monro.data.decimals import BAD, GOOD, HARD, scan_decimal
+from monro.data.decimals import INVALID, UNDECIDED, VALID, scan_decimal
 from monro.data.files import count_byte
 from monro.errors import DataError
 from monro.rows import Array
 
 
 class RowBlock(NamedTuple):
-    """Some rows of a file. Row i has the values from ``ends[i-1]`` up to ``ends[i]``."""
+    """Some rows of a file. The values of row i are ``values[ends[i-1]:ends[i]]``."""
 
     values: Array
     columns: Array  # as numbered in the file
     ends: Array
     labels: Array
     label_ends: Array
-    lines: Array  # the line of each row
+    lines: Array  # the line number of each row
 
 
-_NEWLINE, _RETURN, _BLANK, _TAB, _HASH, _COLON, _COMMA, _ZERO, _Q, _MINUS = (
+_NEWLINE, _RETURN, _BLANK, _TAB, _HASH, _COLON, _COMMA, _DIGIT_0, _Q, _MINUS = (
     np.uint8(ord(c)) for c in "\n\r \t#:,0q-"
 )
 _QID = np.frombuffer(b"qid:", np.uint8)
 LARGEST_COLUMN = 2**31 - 2
 
-# What can be wrong; the messages are below.
-_NO_LABEL_NUMBER, _NO_FEATURE, _NEGATIVE, _TOO_LARGE, _NO_VALUE, _JUNK, _UNSORTED = range(1, 8)
+# Error codes of `scan_rows`; the messages are below.
+_NO_LABEL_NUMBER, _NO_FEATURE, _NEGATIVE, _TOO_LARGE, _NO_VALUE, _NO_BLANK, _UNSORTED = range(1, 8)
 _MESSAGES = {
     _NO_LABEL_NUMBER: ("the label {} is no number", "begin each line with a number"),
     _NO_FEATURE: ("{} is no feature:value", "write a whole number, a colon and a number"),
@@ -43,7 +43,7 @@ _MESSAGES = {
         "hash or renumber the features",
     ),
     _NO_VALUE: ("the value of {} is no number", "give a finite number, or leave the feature out"),
-    _JUNK: ("{} follows a number without a blank", "part features by blanks"),
+    _NO_BLANK: ("{} follows a number without a blank", "separate features by blanks"),
     _UNSORTED: (
         "the feature {} is repeated, or out of order",
         "sort the features of each line by number, and give each once",
@@ -66,15 +66,15 @@ def _next_line(text: Array, k: int) -> int:
 
 
 @literal_leaf
-def _parts(byte: int) -> bool:
-    """Tell whether a byte may follow a number."""
+def _ends_number(byte: int) -> bool:
+    """Return whether a byte may follow a number."""
     return byte in (_BLANK, _NEWLINE, _TAB, _RETURN, _HASH)
 
 
 @literal_leaf
 def _is_qid(text: Array, k: int) -> bool:
     j = 0
-    while j < 4 and text[k + j] == _QID[j]:  # a newline ends every text: nothing is read beyond it
+    while j < 4 and text[k + j] == _QID[j]:  # never past the newline that ends the text
         j += 1
     return j == 4
 
@@ -88,16 +88,16 @@ def scan_rows(
     labels: Array,
     label_ends: Array,
     lines: Array,
-    hard: Array,
+    redo: Array,
 ) -> tuple[int, int, int, int, int]:
-    """Read whole lines into arrays that are large enough.
+    """Parse whole lines into preallocated arrays.
 
-    Return how many rows and how many hard numbers there are, what is wrong (0: nothing), from where
-    to where. Each row of `hard` says which value (or, as -1 - k, which label k) to read again, and
-    its text's beginning and end.
+    Return the number of rows, the number of rows of `redo`, an error code (0: none) and the start
+    and end of the faulty text. A row of `redo` holds the index of an undecided value, which Python
+    has to convert (-1 - k for label k), and the start and end of its text.
     """
     k = 0
-    row = n_values = n_labels = n_hard = line = 0
+    row = n_values = n_labels = n_redo = line = 0
     while k < text.size:
         k = _skip_blanks(text, k)
         if text[k] == _NEWLINE or text[k] == _HASH:
@@ -106,21 +106,21 @@ def scan_rows(
             continue
 
         first = True
-        while True:  # labels: numbers parted by commas; what a colon follows is a feature already
+        while True:  # labels: numbers separated by commas; a number before a colon is a feature
             label, status, end = scan_decimal(text, k)
-            if status == BAD:
-                return row, n_hard, _NO_LABEL_NUMBER, k, end
+            if status == INVALID:
+                return row, n_redo, _NO_LABEL_NUMBER, k, end
             if first and text[end] == _COLON:
                 break
             first = False
             labels[n_labels] = label
-            if status == HARD:
-                hard[n_hard, 0], hard[n_hard, 1], hard[n_hard, 2] = -1 - n_labels, k, end
-                n_hard += 1
+            if status == UNDECIDED:
+                redo[n_redo, 0], redo[n_redo, 1], redo[n_redo, 2] = -1 - n_labels, k, end
+                n_redo += 1
             n_labels += 1
             if text[end] != _COMMA:
-                if not _parts(text[end]):
-                    return row, n_hard, _NO_LABEL_NUMBER, k, end
+                if not _ends_number(text[end]):
+                    return row, n_redo, _NO_LABEL_NUMBER, k, end
                 k = end
                 break
             k = end + 1
@@ -131,32 +131,32 @@ def scan_rows(
             if text[k] == _NEWLINE or text[k] == _HASH:
                 break
             if text[k] == _Q and _is_qid(text, k):
-                while not _parts(text[k]):
+                while not _ends_number(text[k]):
                     k += 1
                 continue
             start = k
             column: Any = 0
-            while text[k] - _ZERO <= 9:
-                column = min(10 * column + np.int64(text[k] - _ZERO), LARGEST_COLUMN + 1)
+            while text[k] - _DIGIT_0 <= 9:
+                column = min(10 * column + np.int64(text[k] - _DIGIT_0), LARGEST_COLUMN + 1)
                 k += 1
             if k == start:
                 wrong = _NEGATIVE if text[k] == _MINUS else _NO_FEATURE
-                return row, n_hard, wrong, start, k
+                return row, n_redo, wrong, start, k
             if column > LARGEST_COLUMN:
-                return row, n_hard, _TOO_LARGE, start, k
+                return row, n_redo, _TOO_LARGE, start, k
             if text[k] != _COLON:
-                return row, n_hard, _NO_FEATURE, start, k
+                return row, n_redo, _NO_FEATURE, start, k
             if column <= last:
-                return row, n_hard, _UNSORTED, start, k
+                return row, n_redo, _UNSORTED, start, k
             last = column
             value, status, end = scan_decimal(text, k + 1)
-            if status == BAD:
-                return row, n_hard, _NO_VALUE, start, end
-            if not _parts(text[end]):
-                return row, n_hard, _JUNK, start, end
-            if status == HARD:
-                hard[n_hard, 0], hard[n_hard, 1], hard[n_hard, 2] = n_values, k + 1, end
-                n_hard += 1
+            if status == INVALID:
+                return row, n_redo, _NO_VALUE, start, end
+            if not _ends_number(text[end]):
+                return row, n_redo, _NO_BLANK, start, end
+            if status == UNDECIDED:
+                redo[n_redo, 0], redo[n_redo, 1], redo[n_redo, 2] = n_values, k + 1, end
+                n_redo += 1
             values[n_values] = value
             columns[n_values] = column
             n_values += 1
@@ -167,11 +167,11 @@ def scan_rows(
         row += 1
         k = _next_line(text, k)
         line += 1
-    return row, n_hard, GOOD, 0, 0
+    return row, n_redo, VALID, 0, 0
 
 
 def _token(text: bytes, start: int, end: int) -> str:
-    """Return the word around a fault, short enough for a message."""
+    """Return the word at a faulty position, shortened for a message."""
     stop = end
     while text[stop : stop + 1] not in (b" ", b"\t", b"\n", b"\r", b"#", b""):
         stop += 1
@@ -180,23 +180,23 @@ def _token(text: bytes, start: int, end: int) -> str:
 
 
 def scan_block(text: bytes, first_line: int, name: str) -> RowBlock:
-    """Read the rows of a block of whole lines."""
+    """Parse the rows of a block of whole lines; raise a `DataError` with file and line."""
     array = np.frombuffer(text, np.uint8)
-    bound = count_byte(array, _COLON)
+    most_values = count_byte(array, _COLON)
     rows = count_byte(array, _NEWLINE)
     most_labels = rows + count_byte(array, _COMMA)
-    values, columns = np.empty(bound), np.empty(bound, np.int32)
+    values, columns = np.empty(most_values), np.empty(most_values, np.int32)
     ends, label_ends, lines = (np.empty(rows, np.int64) for _ in range(3))
     labels = np.empty(most_labels)
-    hard = np.empty((bound + most_labels, 3), np.int64)
-    row, n_hard, wrong, start, end = scan_rows(
-        array, values, columns, ends, labels, label_ends, lines, hard
+    redo = np.empty((most_values + most_labels, 3), np.int64)
+    row, n_redo, wrong, start, end = scan_rows(
+        array, values, columns, ends, labels, label_ends, lines, redo
     )
     if wrong:
         what, cure = _MESSAGES[wrong]
         line = first_line + text.count(b"\n", 0, start)
         raise DataError(what.format(_token(text, start, end)), name, line, cure)
-    for which, start, end in hard[:n_hard]:
+    for which, start, end in redo[:n_redo]:
         number = float(text[start:end])
         if not np.isfinite(number):
             line = first_line + text.count(b"\n", 0, start)

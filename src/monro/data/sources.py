@@ -1,7 +1,7 @@
-"""What `fit` takes besides arrays: stores, Parquet and Arrow, and chunks one after the other.
+"""Sources of rows that `fit` accepts besides arrays: stores, Parquet, Arrow, iterables of chunks.
 
-All but a store is written as a store first, which shuffles it, in a temporary folder. The files
-have no names any more once they are mapped: they go when the last who uses them does.
+Everything but a store is first written to a store in a temporary folder, which shuffles it. The
+folder is removed as soon as its files are memory-mapped; the system frees them with the arrays.
 """
 
 import tempfile
@@ -18,13 +18,13 @@ from monro.data.parquet import Parts, arrow_parts, is_arrow, is_parquet, parquet
 from monro.data.read import Layout
 from monro.data.store import is_store, map_store
 from monro.errors import DataError
-from monro.mapped import MappedLabels
+from monro.mapped.labels import MappedLabels
 
 Mapped = tuple[Any, MappedLabels, Layout]
 
 
 def is_chunks(data: Any) -> bool:
-    """Tell whether something yields chunks: an iterable that is no array, list or frame."""
+    """Return whether an object yields chunks: an iterable but not an array, list or data frame."""
     return (
         isinstance(data, Iterable)
         and not hasattr(data, "__getitem__")
@@ -34,18 +34,18 @@ def is_chunks(data: Any) -> bool:
 
 
 def open_source(data: Any, target: Any, dtype: str | None, *, weighted: bool) -> Mapped | None:
-    """Return rows and labels as mapped files, and what the columns are; None for arrays.
+    """Return memory-mapped rows and labels and their layout; None if `data` is in memory.
 
     Parameters
     ----------
     data : str, Path, Arrow data set, table or reader, iterable of (X, y); or anything else
-        A path is that of a store, of a Parquet file or of a folder of them.
+        A path is that of a store, of a Parquet file or of a folder of Parquet files.
     target : str, optional
-        The column of labels, of Arrow and Parquet.
+        The column of labels of Arrow and Parquet data.
     dtype : {"float32", "float64"}, optional
-        The precision to keep; by default that of the first chunk. A store has its own.
+        The precision of the values. By default that of the first chunk. A store has its own.
     weighted : bool
-        Whether rows have weights, which would have to be in the store's order.
+        Whether there are sample weights. They are an error for data that is shuffled here.
     """
     if isinstance(data, np.ndarray) or sp.issparse(data):
         return None
@@ -62,13 +62,13 @@ def open_source(data: Any, target: Any, dtype: str | None, *, weighted: bool) ->
                 path,
                 cure="make a store with `monro data convert`, or read it with monro.data.read",
             )
-        chunks, layout = parquet_parts(path, _column(target))
+        chunks, layout = parquet_parts(path, _label_column(target))
     elif is_arrow(data) and (target is None or isinstance(target, str)):
         chunks, layout = arrow_parts(data, target)
     elif is_chunks(data):
         if target is not None:
             raise ValueError("y: the chunks (X, y) have the labels; leave y None")
-        chunks = _pairs(data)
+        chunks = _checked_pairs(data)
     else:
         return None
     if weighted:
@@ -88,13 +88,13 @@ def open_source(data: Any, target: Any, dtype: str | None, *, weighted: bool) ->
         return map_store(store)
 
 
-def _column(target: Any) -> str | None:
+def _label_column(target: Any) -> str | None:
     if target is not None and not isinstance(target, str):
         raise ValueError("y: give the name of the column of labels")
     return target
 
 
-def _pairs(chunks: Iterable[Any]) -> Parts | Iterator[Any]:
+def _checked_pairs(chunks: Iterable[Any]) -> Parts | Iterator[Any]:
     for k, chunk in enumerate(chunks):
         if not isinstance(chunk, tuple) or len(chunk) != 2:
             raise ValueError(f"part {k}: a chunk is a pair (X, y), here is {type(chunk).__name__}")

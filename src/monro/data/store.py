@@ -1,14 +1,14 @@
-"""A store: rows on disk as a memory-mapped CSR matrix, shuffled once; data larger than memory.
+"""A store: shuffled rows on disk, memory-mapped as a CSR matrix, for data larger than memory.
 
-A folder with
+It is a folder with the files
 
-    header.json    what follows, and how to read it
+    header.json    version, sizes, types, classes and layout
     values.bin     the non-zeros, float32 or float64
     columns.bin    their columns, int32
-    ends.bin       where each row ends, int64, with a 0 in front
-    labels.bin     one label a row, float64; for words, their numbers in a list in the header
+    ends.bin       the row pointers of CSR, int64: a 0, then the end of each row
+    labels.bin     one label per row, float64; of strings, the index into the header's classes
 
-`convert.py` makes them.
+`convert.py` writes them.
 """
 
 import json
@@ -20,7 +20,9 @@ import numpy as np
 from monro.data.read import Data, Layout
 from monro.data.scan import LARGEST_COLUMN
 from monro.errors import DataError
-from monro.mapped import MappedLabels, csr_from_files, pieces
+from monro.mapped.chunked_arrays import chunks
+from monro.mapped.labels import MappedLabels
+from monro.mapped.matrices import csr_from_files
 from monro.rows import Array
 
 VERSION = 1
@@ -30,16 +32,16 @@ DTYPES = ("float32", "float64")
 def open_store(
     path: str | Path, layout: Layout | None = None, n_features: int | None = None
 ) -> Data:
-    """Open a store: X lies in the files, mapped into memory, y is read.
+    """Open a store: X is memory-mapped, y is read into memory.
 
     Parameters
     ----------
     path : str or Path
         The folder.
     layout : Layout, optional
-        That of a model, which must fit.
+        The layout of a model, which the store must match.
     n_features : int, optional
-        The width it must have.
+        The number of features the store must have.
 
     Examples
     --------
@@ -66,12 +68,12 @@ def open_store(
 
 
 def is_store(path: str | Path) -> bool:
-    """Tell whether a folder is a store, damaged or not."""
+    """Return whether a folder is a store, possibly a damaged one."""
     return (Path(path) / "header.json").exists()
 
 
 def map_store(path: str | Path) -> tuple[Any, MappedLabels, Layout]:
-    """Open a store: rows and labels lie in the files, mapped into memory."""
+    """Open a store: return memory-mapped rows and labels, and the layout."""
     path = Path(path)
     damaged = DataError("the store is damaged", path, cure="convert the data again")
     try:
@@ -95,30 +97,30 @@ def map_store(path: str | Path) -> tuple[Any, MappedLabels, Layout]:
         own = own._replace(names=tuple(own.names) if own.names else None)
         if not 0 < own.n_features <= LARGEST_COLUMN + 1 or header["dtype"] not in DTYPES:
             raise damaged
-        values = _mapped(path / "values.bin", header["dtype"], nonzeros)
-        columns = _mapped(path / "columns.bin", "int32", nonzeros)
-        ends = _mapped(path / "ends.bin", "int64", rows + 1)
+        values = _map_file(path / "values.bin", header["dtype"], nonzeros)
+        columns = _map_file(path / "columns.bin", "int32", nonzeros)
+        ends = _map_file(path / "ends.bin", "int64", rows + 1)
         X = csr_from_files(values, columns, ends, int(own.n_features))
-        numbers = _mapped(path / "labels.bin", "float64", rows)
+        numbers = _map_file(path / "labels.bin", "float64", rows)
         words = header["classes"]
         y = MappedLabels(numbers, words)
-        if words is not None and not _are_places(numbers, len(words)):
+        if words is not None and not _are_indices(numbers, len(words)):
             raise damaged
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, OSError):
         raise damaged from None
-    if ends[0] != 0 or ends[-1] != nonzeros or any((np.diff(p) < 0).any() for p in pieces(ends, 1)):
+    if ends[0] != 0 or ends[-1] != nonzeros or any((np.diff(p) < 0).any() for p in chunks(ends, 1)):
         raise damaged
     return X, y, own
 
 
-def _are_places(numbers: Array, count: int) -> bool:
-    """Tell whether all numbers are places in a list."""
+def _are_indices(numbers: Array, count: int) -> bool:
+    """Return whether all numbers are indices into a list of `count` elements."""
     return all(
-        ((part >= 0) & (part < count) & (part == np.floor(part))).all() for part in pieces(numbers)
+        ((part >= 0) & (part < count) & (part == np.floor(part))).all() for part in chunks(numbers)
     )
 
 
-def _mapped(path: Path, dtype: str, size: int) -> Array:
+def _map_file(path: Path, dtype: str, size: int) -> Array:
     if path.stat().st_size != size * np.dtype(dtype).itemsize:
         raise ValueError(path)
     if size == 0:

@@ -1,6 +1,6 @@
 """svmlight (libsvm) files: ``label feature:value … # comment`` on each line, features in order.
 
-Features may be numbered from 0 or from 1: the file that has a feature 0 numbers from 0.
+Features are numbered from 0 if a feature 0 occurs in the file, else from 1.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,16 +14,16 @@ from monro.errors import DataError
 def svmlight_blocks(
     texts: Iterable[tuple[bytes, int]], name: str, labelled: bool
 ) -> Iterator[RowBlock]:
-    """Read rows; each must have a label if `labelled`."""
+    """Yield the rows of blocks of text; each row must have a label if `labelled`."""
     for text, line in texts:
         block = scan_block(text, line, name)
         if labelled:
-            bare = np.flatnonzero(np.diff(block.label_ends, prepend=0) == 0)
-            if bare.size:
+            unlabelled = np.flatnonzero(np.diff(block.label_ends, prepend=0) == 0)
+            if unlabelled.size:
                 raise DataError(
                     "the line has no label",
                     name,
-                    int(block.lines[bare[0]]),
+                    int(block.lines[unlabelled[0]]),
                     "begin it with a number",
                 )
         yield block

@@ -1,6 +1,6 @@
 """Extreme-classification text: a header ``rows features labels``, then ``l1,l2 f:v f:v …``.
 
-Features and labels are numbered from 0. A row may have no label: its line begins with a blank, or
+Features and labels are numbered from 0. The line of a row without a label begins with a blank, or
 with its first feature.
 """
 
@@ -15,7 +15,7 @@ from monro.errors import DataError
 
 
 class Header(NamedTuple):
-    """The first line of the file."""
+    """The first line of a file."""
 
     rows: int
     features: int
@@ -23,7 +23,7 @@ class Header(NamedTuple):
 
 
 def parse_header(line: bytes) -> Header | None:
-    r"""Return the header, if this is one.
+    r"""Return the header if a line is one, else None.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def parse_header(line: bytes) -> Header | None:
 
 
 def xc_blocks(texts: Iterator[tuple[bytes, int]], name: str) -> tuple[Header, Iterator[RowBlock]]:
-    """Read the header, and then the rows."""
+    """Read the header; return it and the blocks of rows."""
     text, line = next(texts, (b"\n", 1))
     first, rest = text[: text.index(b"\n") + 1], text[text.index(b"\n") + 1 :]
     header = parse_header(first)

@@ -10,16 +10,17 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
-from monro import checks
-from monro.linear import _checks
-from monro.linear.base import Linear
-from monro.linear.solvers import Problem
-from monro.losses import Hinge, Log, Loss, SquaredHinge
-from monro.mapped import look_up
+from monro.checks.labels import apply_class_weight, encode_classes
+from monro.checks.rows import row_weights, validate_rows
+from monro.fitting.run import LabelledRows
+from monro.linear.base import LinearBase
+from monro.linear.parameters import check_linear_parameters, has_partial_fit
+from monro.losses import CLASSIFICATION
+from monro.mapped.chunked_arrays import take_from_table
 from monro.rows import Array
 
 
-class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
+class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
     r"""Linear classifier: SVM or logistic regression, by stochastic approximation.
 
     Minimises, over weights w and intercept b,
@@ -33,8 +34,8 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
     loss : {"hinge", "squared_hinge", "log"}
         ``max(0, 1-yp)``, its square, or ``log(1 + exp(-yp))``; only "log" gives probabilities.
     solver : {"auto", "dual", "asgd", "sgd", "casgd", "implicit", "aisgd", "sgdqn", "sgdqn-flawed"}
-        "auto" takes "dual" or "aisgd", by the shape of the data; ``solver_`` tells which.
-        docs/linear.md compares them.
+        "auto" takes "dual" or "aisgd", by the shape of the data; ``solver_`` is the one
+        used. docs/linear.md compares them.
     schedule : {"bottou", "inverse-t"}
         How the rate falls: ``η0/(1 + decay·alpha·η0·t)`` (to the power ¾ for averaged solvers), the
         intercept not regularised; or the papers' ``1/(alpha·t)``, the intercept regularised.
@@ -60,7 +61,7 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
     validation_fraction : float
         The share of the rows to hold out.
     warm_start : bool
-        Whether `fit` goes on from the last fit's solution.
+        Whether `fit` continues from the last fit's solution.
     n_jobs : int, optional
         Threads; -1 for all cores. Several classes share them, with the same bits as one thread. A
         single model is trained on copies of its weights that are averaged: with `n_jobs` > 1 its
@@ -145,14 +146,11 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
 
-    _losses = {"hinge": Hinge, "squared_hinge": SquaredHinge, "log": Log}
-
-    def _loss(self) -> Loss:
-        return self._losses[self.loss]()
+    _losses = CLASSIFICATION
 
     def _targets(self, y: Array) -> list[Array]:
         signs = 2.0 * np.eye(self.classes_.size) - 1.0
-        return [look_up(row, y) for row in (signs[1:] if len(signs) == 2 else signs)]
+        return [take_from_table(row, y) for row in (signs[1:] if len(signs) == 2 else signs)]
 
     def _coef_shape(self) -> tuple[int, ...]:
         return (1 if self.classes_.size == 2 else self.classes_.size, self.n_features_in_)
@@ -172,8 +170,8 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         ----------
         X : array, CSR matrix or data frame of shape (n_rows, n_features); or larger than memory
             A path (of a store, a Parquet file or a folder of them), an Arrow data set, table or
-            reader, or an iterable of chunks ``(X, y)``, which is gone through once. All but a store
-            is written as one to a temporary folder first (docs/data.md).
+            reader, or an iterable of chunks ``(X, y)``, which is read once. All but a store are
+            first written as one to a temporary folder (docs/data.md).
         y : array of shape (n_rows,)
             Labels of at least two classes. With Parquet and Arrow the name of their column, by
             default as in `monro.data.read`; with a store or chunks, which have them, None.
@@ -181,8 +179,8 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
             A row of weight 2 counts as two; a row of weight 0 does not count. With a store in its
             order.
         checkpoint : str or Path, optional
-            A file to keep the progress in. Should the process be killed, the same call goes on from
-            there, and ends with the same bits (on one thread) as if nothing had happened.
+            A file to keep the progress in. If the process is killed, the same call resumes from it
+            and ends with the bits (on one thread) of an uninterrupted fit.
 
         Returns
         -------
@@ -197,11 +195,11 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         >>> LinearClassifier(random_state=0).fit(chunks).predict([[1, 0, 0]])
         array([1])
         """
-        _checks.parameters(self, self._losses)
+        check_linear_parameters(self, self._losses)
         X, y, names = self._open(X, y, sample_weight)
-        X, y = checks.data(self, X, y, names=names)
-        weight = checks.weights(sample_weight, X)
-        classes, codes = checks.encode(y)
+        X, y = validate_rows(self, X, y, names=names)
+        weight = row_weights(sample_weight, X)
+        classes, codes = encode_classes(y)
         if classes.size < 2:
             raise ValueError(
                 f"y holds one class only ({classes.tolist()[0]!r}): a classifier needs at least 2 "
@@ -213,34 +211,23 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
                 f"{self.classes_.tolist()}; use warm_start=False"
             )
         self.classes_: Array = classes
-        weight = checks.class_weighted(weight, self.class_weight, classes, codes)
+        weight = apply_class_weight(weight, self.class_weight, classes, codes)
         given = sample_weight is not None or self.class_weight is not None
         if given and np.unique(codes[weight > 0]).size < 2:
             raise ValueError(
                 "sample_weight and class_weight leave rows of fewer than 2 classes: give another "
                 "class a weight above 0"
             )
-        return self._fit(X, codes, weight, checkpoint)
+        return self._fit(LabelledRows(X, codes, weight), checkpoint)
 
     def _labels(self, y: Array) -> Array:
         labels: Array = self.classes_[y]
         return labels
 
-    def _first_intercept(self, problem: Problem) -> float:
-        # Where one class has nearly all the weight, most of the way from 0 is known beforehand: the
-        # log-odds, as far as they exceed 9 : 1; beyond ±1 a hinge has nothing to gain.
-        if not self.fit_intercept or self.schedule == "inverse-t":
-            return 0.0
-        _, y, weight = problem.examples
-        positive = float(weight[y > 0].sum())
-        log_odds = float(np.log(max(positive, 1e-12)) - np.log(max(weight.sum() - positive, 1e-12)))
-        intercept = np.sign(log_odds) * max(0.0, abs(log_odds) - np.log(9.0))
-        return float(intercept if self.loss == "log" else np.clip(intercept, -1.0, 1.0))
-
     def _strata(self, y: Array) -> Array | None:
         return y if np.unique(y, return_counts=True)[1].min() > 1 else None
 
-    @available_if(_checks.streams)  # type: ignore[untyped-decorator]
+    @available_if(has_partial_fit)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Take one epoch over a batch of rows.
 
@@ -268,11 +255,11 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         >>> model.predict([[1, 0, 0]])
         array([ True])
         """
-        _checks.parameters(self, self._losses)
+        check_linear_parameters(self, self._losses)
         first = not hasattr(self, "coef_")
-        X, y = checks.data(self, X, y, reset=first)
+        X, y = validate_rows(self, X, y, reset=first)
         check_classification_targets(y)
-        weight = checks.weights(sample_weight, X)
+        weight = row_weights(sample_weight, X)
         if first:
             if classes is None:
                 raise ValueError("classes: name all labels at the first call to partial_fit")
@@ -292,8 +279,8 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
                 "class_weight='balanced' needs all rows at once: for partial_fit give a dict"
             )
         codes = np.searchsorted(self.classes_, y)
-        weight = checks.class_weighted(weight, self.class_weight, self.classes_, codes)
-        return self._partial_fit(X, codes, weight)
+        weight = apply_class_weight(weight, self.class_weight, self.classes_, codes)
+        return self._partial_fit(LabelledRows(X, codes, weight))
 
     def decision_function(self, X: Any) -> Array:
         """Return ``w·x + b``: shape (n_rows,) for two classes, else (n_rows, n_classes)."""
@@ -308,8 +295,10 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         return labels
 
     def _has_proba(self) -> bool:
-        if self.loss != "log":
-            raise AttributeError(f"predict_proba needs loss='log', this is loss={self.loss!r}")
+        able = [name for name, loss in self._losses.items() if loss.traits.gives_probabilities]
+        if self.loss not in able:
+            needed = " or ".join(f"loss={name!r}" for name in able)
+            raise AttributeError(f"predict_proba needs {needed}, this is loss={self.loss!r}")
         return True
 
     @available_if(_has_proba)  # type: ignore[untyped-decorator]

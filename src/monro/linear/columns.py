@@ -1,9 +1,9 @@
-"""Very wide sparse data, narrowed to the columns that occur.
+"""Very wide sparse data, reduced to the columns that occur.
 
-Hashed features use few of their millions of columns, far apart: each weight costs a cache line and,
-worse, a page of its own. Numbered by their first appearance, the columns that occur lie side by
-side, the frequent ones foremost, and an epoch takes as long as if the others did not exist. The
-arithmetic is the same, bit for bit.
+Hashed features use few of their millions of columns, far apart, so that each weight is in a cache
+line and a memory page of its own. The columns that occur are renumbered in the order of their first
+appearance: their weights are then adjacent, the frequent ones first, and an epoch takes as long as
+if the other columns did not exist. The arithmetic is the same, bit for bit.
 """
 
 from typing import Any, NamedTuple
@@ -38,8 +38,11 @@ class Columns(NamedTuple):
         return as_sparse(rows.data, indices, rows.indptr, self.kept)
 
     def widen(self, array: Array) -> Array:
-        """Return a solver's array for all columns; what follows the weights stays behind them."""
-        if self.used is None or array.size < self.kept:
+        """Return an array per feature kept as one per feature; what follows the weights stays last.
+
+        An empty array stays empty.
+        """
+        if self.used is None or array.size == 0:
             return array
         wide = np.zeros(self.width + array.size - self.kept)
         wide[self.used] = array[: self.kept]
@@ -67,14 +70,14 @@ def renumber(indices: Array, number: Array, renumbered: Array) -> None:
         renumbered[k] = number[indices[k]]
 
 
-def columns_of(X: Any) -> Columns:
+def used_columns(X: Any) -> Columns:
     """Choose the columns to keep: all, unless X is sparse and very wide.
 
     Examples
     --------
     >>> import scipy.sparse as sp
     >>> X = sp.csr_matrix(([1.0] * 20, range(0, 2_000_000, 100_000), [0, 10, 20]), (2, 2_000_000))
-    >>> columns = columns_of(X)
+    >>> columns = used_columns(X)
     >>> columns.kept
     20
     >>> columns.widen(np.ones(20)).shape
@@ -87,5 +90,4 @@ def columns_of(X: Any) -> Columns:
     number = np.full(width, _ABSENT)
     used = np.empty(min(width, rows.data.size), np.int32)
     count = number_columns(rows.indices, number, used)
-    # With hardly any columns left, weights could not be told from a solver's other arrays.
-    return Columns(width, used[:count].copy(), number) if count >= 10 else Columns(width)
+    return Columns(width, used[:count].copy(), number)

@@ -1,18 +1,19 @@
-"""Stochastic dual coordinate ascent: an implicit step that remembers (beyond the papers).
+"""Stochastic dual coordinate ascent: implicit steps with a dual variable for each example.
 
 At the optimum of ``F(w, b) = λ/2 ‖w‖² + (1/N) Σ_i ℓ(w·x_i + b, y_i)`` the weights are a sum over
-examples, ``w = -h Σ_i g_i x_i`` with ``g_i = ℓ'(p_i, y_i)`` and ``h = 1/(λN)``. Keep one g_i for
-each example and let w follow. A step on example i takes its own part out of the prediction and
-puts the best one in:
+examples, ``w = -h Σ_i g_i x_i`` with ``g_i = ℓ'(p_i, y_i)`` and ``h = 1/(λN)``. One g_i is
+kept for each example, and w is kept equal to that sum. A step on example i replaces g_i by the
+value that is optimal given all others:
 
     ``p⁺ = (p + h‖x_i‖² g_i) - h‖x_i‖² g⁺``,   ``g⁺ = ℓ'(p⁺, y_i)``:
 
-the same scalar equation as an implicit step of length h, but from where the example would be
-without its own pull. That removes the noise: the steps go to zero by themselves, with no rate to
-choose (Hsieh et al., 2008; Shalev-Shwartz & Zhang, 2013).
+the same scalar equation as that of an implicit step of length h, but from the prediction without
+the example's own term. That removes the noise: the steps converge to zero without a learning rate
+(Hsieh et al., 2008; Shalev-Shwartz & Zhang, 2013).
 
-The bias is not regularised, so it has no such sum. It is pulled towards its value at the start of
-the epoch (a proximal point method): ``b = anchor - h_b Σ_i g_i`` with ``h_b = 1/(κN)``.
+The bias is not regularised, so it has no such sum. A proximal term ``κ/2 (b - anchor)²`` stands in
+for the ridge, where the anchor is the bias at the start of the epoch (a proximal point method):
+``b = anchor - h_b Σ_i g_i`` with ``h_b = 1/(κN)``.
 """
 
 from typing import NamedTuple
@@ -20,27 +21,32 @@ from typing import NamedTuple
 import numpy as np
 
 from monro._jit import kernel
-from monro.linear.state import Examples, PerExample, look_ahead
-from monro.losses import Absolute, Hinge, Loss, derivative, implicit_derivative, value
+from monro.linear.descent_state import ExampleMemory
+from monro.linear.examples import Examples, add_all, look_ahead
+from monro.linear.problem import Problem
+from monro.linear.solver_base import Options, Solver, Traits
+from monro.losses import Loss, derivative, implicit_derivative, value
 from monro.rows import Array, add, dot, sqnorm
+from monro.saving.states import PerFeature
 
 
-def bias_pull(loss: Loss) -> float:
-    """Return κ, the pull on the bias.
+def bias_prox_strength(loss: Loss) -> float:
+    """Return κ, the strength of the proximal term of the bias.
 
-    Each epoch takes the bias the share H/(H + κ) of its way, where H is the curvature of the mean
-    loss: about 0.25 for balanced classes and log loss, a few hundredths for rare ones. A kinked
-    loss has its curvature in the few examples on the kink, and swings if pulled as weakly.
+    Each epoch reduces the error of the bias by the factor κ/(H + κ), where H is the curvature of
+    the mean loss: about 0.25 for balanced classes and log loss, a few hundredths for rare ones. A
+    loss with a kink has its curvature in the few examples on the kink, and oscillates for so small
+    a κ.
     """
-    return 0.1 if isinstance(loss, (Hinge, Absolute)) else 0.01
+    return 0.1 if loss.traits.has_kink else 0.01
 
 
 class DualState(NamedTuple):
     """Weights and bias, and the g_i they are the sum of."""
 
-    w: Array
+    w: PerFeature
     bias: Array
-    memory: PerExample
+    memory: ExampleMemory
 
 
 MOST_IDLE = 6
@@ -48,7 +54,7 @@ MOST_IDLE = 6
 
 def new_dual_state(size: int, n_examples: int) -> DualState:
     """Return the state of zero weights."""
-    memory = PerExample(np.zeros(n_examples), np.zeros(n_examples, np.int8))
+    memory = ExampleMemory(np.zeros(n_examples), np.zeros(n_examples, np.int8))
     return DualState(np.zeros(size), np.zeros(1), memory)
 
 
@@ -60,27 +66,19 @@ def derivatives(loss: Loss, examples: Examples, w: Array, b: float, g: Array) ->
 
 
 @kernel
-def add_all(examples: Examples, c: float, g: Array, w: Array) -> None:
-    """``w += c Σ_i weight_i·g_i x_i``."""
-    for i in range(g.size):
-        if g[i] != 0.0:
-            add(examples.rows, i, c * examples.weight[i] * g[i], w)
-
-
-@kernel
 def dual_epoch(
     loss: Loss,
     examples: Examples,
     order: Array,
     h: float,
     h_bias: float,
-    crowd: float,
+    sigma: float,
     state: DualState,
 ) -> float:
     """Take a step on each example of `order`; return the loss summed *before* each step.
 
-    With several copies of the weights at work at once (`crowd` of them, to be averaged later), each
-    expects the others to move as far as itself (CoCoA+, Ma et al., 2015).
+    Where several copies of the weights change at once and their moves are combined later, σ′ of
+    CoCoA+ (Ma et al., 2015) makes each step allow for those of the others.
     """
     rows = examples.rows
     w = state.w
@@ -95,7 +93,7 @@ def dual_epoch(
         p = dot(rows, i, w) + b
         total += examples.weight[i] * value(loss, p, y)
 
-        c = crowd * examples.weight[i]
+        c = sigma * examples.weight[i]
         step = c * (h * sqnorm(rows, i) + h_bias)
         if step > 0.0:
             new = implicit_derivative(loss, p + step * g[i], y, step)
@@ -109,3 +107,74 @@ def dual_epoch(
                 idle[i] += 1
     state.bias[0] = b
     return total
+
+
+class Dual(Solver):
+    """dual."""
+
+    state_types = {"DualState": DualState, "PerExample": ExampleMemory}
+
+    def __init__(self, problem: Problem, traits: Traits, options: Options):
+        super().__init__(problem, traits, options)
+        n = problem.examples.y.size
+        self.h = 1.0 / (problem.penalty.strong_convexity() * n)
+        self.h_bias = 1.0 / (bias_prox_strength(problem.loss) * n) if problem.fit_intercept else 0.0
+
+    def start(self, intercept: float = 0.0) -> DualState:
+        state = new_dual_state(self.problem.n_features, self.problem.examples.y.size)
+        state.bias[0] = intercept
+        if self.earlier is not None:
+            if self.earlier.memory.g.size != state.memory.g.size:
+                return self.resume(*self.solution(self.earlier), 0.0)
+            # The rows may have changed: the weights that belong to these g_i must be summed anew.
+            state.memory.g[:] = self.earlier.memory.g
+            state.bias[0] = self.earlier.bias[0]
+            add_all(self.problem.examples, -self.h, state.memory.g, state.w)
+        return state
+
+    def resume(self, coef: Array, intercept: float, t: float) -> DualState:
+        # The weights are a sum over the examples; these are the g_i that the solution implies.
+        state = new_dual_state(self.problem.n_features, self.problem.examples.y.size)
+        derivatives(self.problem.loss, self.problem.examples, coef, intercept, state.memory.g)
+        add_all(self.problem.examples, -self.h, state.memory.g, state.w)
+        state.bias[0] = intercept
+        return state
+
+    def begin_epoch(self, state: DualState) -> DualState:
+        if self.problem.fit_intercept:
+            # Anchor the bias where it is: its part h_b Σ g_i of the sum starts anew from there.
+            state.bias[0] -= self.h_bias * self.sum_of_derivatives(state)
+        return state
+
+    def sum_of_derivatives(self, state: DualState) -> float:
+        """Return ``Σ_i weight_i·g_i``."""
+        return float(np.sum(self.problem.examples.weight * state.memory.g))
+
+    def set_share(self, fraction: float) -> None:
+        """Treat the problem's examples as this fraction of all, the rest being elsewhere."""
+        self.h *= fraction
+        self.h_bias *= fraction
+
+    def rows_to_visit(self, order: Array, state: DualState, rng: np.random.Generator) -> Array:
+        # An example that did not move at its last k visits is visited with probability 2^-k: far
+        # on the flat side of a hinge it would not move now either (LIBLINEAR's shrinking, but no
+        # example is ever left out for good).
+        idle = state.memory.idle
+        if not idle.any():
+            return order
+        kept: Array = order[rng.random(order.size) < np.ldexp(1.0, -idle[order])]
+        return kept
+
+    def sweep(self, order: Array, state: DualState, sigma: float = 1.0) -> float:
+        return dual_epoch(
+            self.problem.loss,
+            self.problem.examples,
+            order,
+            self.h,
+            self.h_bias,
+            float(sigma),
+            state,
+        )
+
+    def solution(self, state: DualState) -> tuple[Array, float]:
+        return state.w.copy(), float(state.bias[0])

@@ -10,20 +10,16 @@ where δ, the damping, is 1, or less where the bias should move more slowly than
     ``p⁺ = w·x/L + b - η(‖x‖²/L + δ) g``:
 
 one scalar equation, which every loss solves (`implicit_derivative`). No step can overshoot, so no
-learning rate makes it diverge. The averaged form is AI-SGD.
+learning rate makes it diverge. The averaged form is AI-SGD. The part of another penalty that is not
+quadratic follows as a proximal step of length η.
 """
 
 from monro._jit import kernel
-from monro.linear.state import (
-    SMALLEST_SCALE,
-    Examples,
-    State,
-    look_ahead,
-    move,
-    observe,
-    settle,
-)
+from monro.linear.descent_state import SMALLEST_SCALE, DescentState, move, observe, settle
+from monro.linear.examples import Examples, look_ahead
+from monro.linear.sgd_base import Descent
 from monro.losses import Loss, implicit_derivative, value
+from monro.penalties import Penalty, catch_up, catch_up_all, implicit_divisor, postpone
 from monro.rows import Array, dot, sqnorm
 from monro.schedules import Schedule, rate
 
@@ -31,12 +27,12 @@ from monro.schedules import Schedule, rate
 @kernel
 def implicit_epoch(
     loss: Loss,
+    penalty: Penalty,
     examples: Examples,
     order: Array,
     schedule: Schedule,
-    lam: float,
     damping: float,
-    state: State,
+    state: DescentState,
 ) -> float:
     """Take a step on each example of `order`; return the loss summed *before* each step."""
     rows = examples.rows
@@ -49,14 +45,16 @@ def implicit_epoch(
         look_ahead(examples, order, j, r)
         i = order[j]
         y = examples.y[i]
+        catch_up(penalty, rows, i, r)
         d = s * dot(rows, i, r)
         total += examples.weight[i] * value(loss, d + b, y)
 
         eta = rate(schedule, t)
-        L = 1.0 + eta * lam
+        L = implicit_divisor(penalty, eta)
         s /= L
         if s < SMALLEST_SCALE:
             settle(state.average, r)
+            catch_up_all(penalty, r)
             for k in range(r.size):
                 r[k] *= s
             s = 1.0
@@ -68,9 +66,17 @@ def implicit_epoch(
                 c = -step * g / (L * s)
                 move(state.average, rows, i, c, r)
                 b -= step * damping * g
+        postpone(penalty, eta, s)
         observe(state.average, s, b)
         t += 1.0
+    catch_up_all(penalty, r)
     state.scale[0] = s
     state.bias[0] = b
     state.t[0] = t
     return total
+
+
+class Implicit(Descent):
+    """implicit, and with averages aisgd."""
+
+    kernel = staticmethod(implicit_epoch)

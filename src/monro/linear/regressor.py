@@ -8,14 +8,16 @@ from sklearn.base import RegressorMixin
 from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
 
-from monro import checks
-from monro.linear import _checks
-from monro.linear.base import Linear
-from monro.losses import Absolute, Huber, Loss, Poisson, Squared
+from monro.checks.parameters import check_number
+from monro.checks.rows import row_weights, validate_rows
+from monro.fitting.run import LabelledRows
+from monro.linear.base import LinearBase
+from monro.linear.parameters import check_linear_parameters, has_partial_fit
+from monro.losses import REGRESSION
 from monro.rows import Array
 
 
-class LinearRegressor(RegressorMixin, Linear):  # type: ignore[misc]
+class LinearRegressor(RegressorMixin, LinearBase):  # type: ignore[misc]
     r"""Linear regression (least squares, absolute, Huber or Poisson), by stochastic approximation.
 
     Minimises ``alpha/2 ‖w‖² + mean_i ℓ(w·x_i + b, y_i)``; see `LinearClassifier` for the parameters
@@ -84,35 +86,33 @@ class LinearRegressor(RegressorMixin, Linear):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
 
-    _losses = {"squared": Squared, "absolute": Absolute, "huber": Huber, "poisson": Poisson}
-
-    def _loss(self) -> Loss:
-        if self.loss == "huber":
-            return Huber(float(self.delta))
-        return self._losses[self.loss]()
+    _losses = REGRESSION
 
     def _targets(self, y: Array) -> list[Array]:
         return [y]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = self.loss == "poisson"
+        lowest = {name: loss.traits.targets.lowest for name, loss in self._losses.items()}
+        tags.target_tags.positive_only = lowest.get(str(self.loss), -np.inf) >= 0.0
         return tags
 
     def _checked(
         self, X: Any, y: Any, sample_weight: Any, *, reset: bool, names: Any = None
-    ) -> tuple[Any, Array, Array]:
-        _checks.parameters(self, self._losses)
-        checks.number("delta", self.delta, 0.0, open_at_low=True)
-        X, y = checks.data(self, X, y, reset=reset, names=names)
+    ) -> LabelledRows:
+        check_linear_parameters(self, self._losses)
+        check_number("delta", self.delta, 0.0, open_at_low=True)
+        X, y = validate_rows(self, X, y, reset=reset, names=names)
         try:
             y = np.ascontiguousarray(y, dtype=np.float64)
         except (TypeError, ValueError):
             raise ValueError(f"y must hold numbers, not {np.asarray(y).dtype}") from None
-        if self.loss == "poisson" and (y < 0).any():
-            row = int(np.argmax(y < 0))
-            raise ValueError(f"y: row {row} is {y[row]:g}, but loss='poisson' counts, y >= 0")
-        return X, y, checks.weights(sample_weight, X)
+        targets = self._loss_traits.targets
+        if (y < targets.lowest).any():
+            row = int(np.argmax(y < targets.lowest))
+            what = f"loss={self.loss!r} {targets.description}"
+            raise ValueError(f"y: row {row} is {y[row]:g}, but {what}")
+        return LabelledRows(X, y, row_weights(sample_weight, X))
 
     def _coef_shape(self) -> tuple[int, ...]:
         return (self.n_features_in_,)
@@ -137,8 +137,8 @@ class LinearRegressor(RegressorMixin, Linear):  # type: ignore[misc]
         sample_weight : array of shape (n_rows,), optional
             A row of weight 2 counts as two; a row of weight 0 does not count.
         checkpoint : str or Path, optional
-            A file to keep the progress in. Should the process be killed, the same call goes on from
-            there, and ends with the same bits (on one thread) as if nothing had happened.
+            A file to keep the progress in. If the process is killed, the same call resumes from it
+            and ends with the bits (on one thread) of an uninterrupted fit.
 
         Returns
         -------
@@ -154,9 +154,9 @@ class LinearRegressor(RegressorMixin, Linear):  # type: ignore[misc]
         """
         X, y, names = self._open(X, y, sample_weight)
         checked = self._checked(X, y, sample_weight, reset=True, names=names)
-        return self._fit(*checked, checkpoint)
+        return self._fit(checked, checkpoint)
 
-    @available_if(_checks.streams)  # type: ignore[untyped-decorator]
+    @available_if(has_partial_fit)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Take one epoch over a batch of rows; parameters as in `fit`.
 
@@ -173,10 +173,10 @@ class LinearRegressor(RegressorMixin, Linear):  # type: ignore[misc]
         array([1., 2., 3.])
         """
         first = not hasattr(self, "coef_")
-        return self._partial_fit(*self._checked(X, y, sample_weight, reset=first))
+        return self._partial_fit(self._checked(X, y, sample_weight, reset=first))
 
     def predict(self, X: Any) -> Array:
-        """Return the prediction for each row: ``w·x + b``, for loss="poisson" its exponential.
+        """Return the predicted mean for each row: ``w·x + b``, for loss="poisson" its exponential.
 
         Examples
         --------
@@ -188,5 +188,4 @@ class LinearRegressor(RegressorMixin, Linear):  # type: ignore[misc]
         >>> bool((model.predict(X) > 0).all())  # means of counts
         True
         """
-        scores = self._scores(X)
-        return np.exp(scores) if self.loss == "poisson" else scores
+        return self._loss_traits.link.inverse(self._scores(X))

@@ -5,12 +5,10 @@ a past point v and the present w the gradient of one example changes by
 
     ``[g_t(w) - g_t(v)]_i / [w - v]_i = λ + (ℓ'(w·x) - ℓ'(v·x)) x_i / (w_i - v_i) = r_i``,
 
-an estimate of the i-th curvature. The *corrected* algorithm takes a fresh example for it and adds
-the curvatures up: ``1/B_ii`` grows by r_i a step. The *flawed* algorithm of 2009 takes the example
-that just moved w, which makes all r_i of a dense row equal; it is kept to redraw the erratum's
-figures.
+an estimate of the i-th curvature. The corrected algorithm, here, takes a fresh example for it and
+adds the curvatures up: ``1/B_ii`` grows by r_i a step. (`sgdqn_flawed` has the algorithm of 2009.)
 
-Both touch all D weights only once in `skip` steps. A bias is one more coordinate (`rows.Biased`),
+All D weights are touched only once in `skip` steps. A bias is one more coordinate (`rows.Biased`),
 with a gain but no ridge.
 """
 
@@ -19,22 +17,26 @@ from typing import NamedTuple
 import numpy as np
 
 from monro._jit import kernel, leaf
-from monro.linear.state import Examples, look_ahead
+from monro.linear.examples import Examples, look_ahead
+from monro.linear.problem import Problem, bias_damping, sparsity
+from monro.linear.solver_base import Options, Solver, Traits
 from monro.losses import Loss, derivative, value
-from monro.rows import Array, Rows, add, add_scaled, dot
+from monro.penalties import Penalty, strong_convexity
+from monro.rows import Array, Biased, Rows, add, add_scaled, dot
+from monro.saving.states import PerFeature
 
 
 class GainState(NamedTuple):
     """Weights w, the past point v, the gains B, and where in the cycle of `skip` steps we are."""
 
-    w: Array
-    v: Array
-    gains: Array
+    w: PerFeature
+    v: PerFeature
+    gains: PerFeature
     t: Array
     countdown: Array
     measure: Array  # 1 when the next step measures the curvature
     measured: Array  # how often it was
-    x: Array  # room for one dense row; zero between steps
+    x: PerFeature  # scratch buffer for one dense row; zero between steps
 
 
 def new_gain_state(gains: Array, skip: float) -> GainState:
@@ -56,7 +58,7 @@ def curvature(lam: float, change: float, x: float, moved: float) -> float:
 
 @leaf
 def spread(rows: Rows, i: int, x: Array) -> None:
-    """Write row i into the dense x."""
+    """Write row i into the dense vector x."""
     x[:] = 0.0
     add(rows, i, 1.0, x)
 
@@ -64,14 +66,15 @@ def spread(rows: Rows, i: int, x: Array) -> None:
 @kernel
 def sgdqn_epoch(
     loss: Loss,
+    penalty: Penalty,
     examples: Examples,
     order: Array,
-    lam: float,
     skip: float,
     penalised: int,
     state: GainState,
 ) -> float:
-    """Corrected SGD-QN: a step on each example of `order`; return the loss before each step."""
+    """Take a step on each example of `order`; return the loss summed *before* each step."""
+    lam = strong_convexity(penalty)
     rows = examples.rows
     w = state.w
     v = state.v
@@ -108,51 +111,41 @@ def sgdqn_epoch(
     return total
 
 
-@kernel
-def sgdqn_flawed_epoch(
-    loss: Loss,
-    examples: Examples,
-    order: Array,
-    lam: float,
-    skip: float,
-    penalised: int,
-    t0: float,
-    state: GainState,
-) -> float:
-    """Flawed SGD-QN: a step on each example of `order`; return the loss before each step."""
-    rows = examples.rows
-    w = state.w
-    v = state.v
-    B = state.gains
-    total = 0.0
-    for j in range(order.size):
-        look_ahead(examples, order, j, w)
-        i = order[j]
-        y = examples.y[i]
-        p = dot(rows, i, w)
-        total += examples.weight[i] * value(loss, p, y)
-        slope = derivative(loss, p, y)
-        rate = 1.0 / (state.t[0] + t0)
-        if slope != 0.0:
-            add_scaled(rows, i, -rate * examples.weight[i] * slope, B, w)
+class QuasiNewton(Solver):
+    """sgdqn."""
 
-        if state.measure[0] != 0.0:
-            change = derivative(loss, dot(rows, i, w), y) - derivative(loss, dot(rows, i, v), y)
-            change *= examples.weight[i]
-            spread(rows, i, state.x)
-            pull = 2.0 / (2.0 + state.measured[0])
-            for k in range(w.size):
-                B[k] += pull * (1.0 / curvature(lam, change, state.x[k], w[k] - v[k]) - B[k])
-            state.measured[0] += 1.0
-            state.measure[0] = 0.0
+    state_types = {"GainState": GainState}
 
-        state.countdown[0] -= 1.0
-        if state.countdown[0] <= 0.0:
-            state.countdown[0] = skip
-            state.measure[0] = 1.0
-            for k in range(penalised):
-                w[k] *= max(0.0, 1.0 - skip * lam * rate * B[k])
-            for k in range(w.size):
-                v[k] = w[k]
-        state.t[0] += 1.0
-    return total
+    def __init__(self, problem: Problem, traits: Traits, options: Options):
+        super().__init__(problem, traits, options)
+        rows = problem.examples.rows
+        size = problem.n_features
+        if problem.fit_intercept:
+            rows = Biased(rows)
+            size += 1
+        self.examples = problem.examples._replace(rows=rows)
+        self.gains = np.full(size, self.first_gain(options.eta0))
+        if problem.fit_intercept:
+            self.gains[-1] *= bias_damping(problem)
+        # Rare enough that the dense passes cost less than the sparse steps between them.
+        self.skip = float(16 * sparsity(problem))
+
+    def first_gain(self, eta0: float) -> float:
+        """Return the gain of each weight before any curvature is known."""
+        return eta0
+
+    def resume(self, coef: Array, intercept: float, t: float) -> GainState:
+        state = new_gain_state(self.gains.copy(), self.skip)
+        state.w[: coef.size] = coef
+        if self.problem.fit_intercept:
+            state.w[-1] = intercept
+        state.t[0] = t
+        return state
+
+    def sweep(self, order: Array, state: GainState, sigma: float = 1.0) -> float:
+        loss, penalty, width = self.problem.loss, self.problem.penalty, self.problem.n_features
+        return sgdqn_epoch(loss, penalty, self.examples, order, self.skip, width, state)
+
+    def solution(self, state: GainState) -> tuple[Array, float]:
+        b = float(state.w[-1]) if self.problem.fit_intercept else 0.0
+        return state.w[: self.problem.n_features].copy(), b

@@ -1,75 +1,53 @@
-"""Linear models as arrays and JSON, for `monro.persist` to write."""
+"""Linear models in files: coefficients, and the states that a later fit continues from."""
 
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from monro import persist
-from monro.linear.dual import DualState
-from monro.linear.sgdqn import GainState
-from monro.linear.state import Last, Mean, PerExample, State
-from monro.linear.train import weight_arrays
-from monro.persist import Contents
-from monro.storage import get_parameters, put_labels, set_parameters, take_labels
+from monro.linear.solvers import SOLVERS
+from monro.linear.trainer import LinearFit
+from monro.saving.container import Contents
+from monro.saving.estimator import check_numbers, describe, restore
+from monro.saving.states import Axis, arrays_of, flatten, unflatten
 
-STATES = {kind.__name__: kind for kind in (State, Last, Mean, PerExample, GainState, DualState)}
-_PLAIN = ("n_features_in_", "n_iter_", "history_", "solver_", "learning_rate_", "_form", "_layout")
+# The states by their names in files.
+STATES = {
+    name: kind for traits in SOLVERS.values() for name, kind in traits.make.state_types.items()
+}
+_ATTRIBUTES = ("n_features_in_", "n_iter_", "history_", "solver_", "learning_rate_", "_layout")
 
 
 def to_contents(estimator: Any) -> Contents:
     """Return a fitted estimator's arrays and JSON."""
     check_is_fitted(estimator, "coef_")
-    contents = Contents({}, {"parameters": get_parameters(estimator)})
+    contents = describe(estimator, _ATTRIBUTES)
     contents.arrays["coef_"] = estimator.coef_
     contents.arrays["intercept_"] = estimator.intercept_
-    for name in ("classes_", "feature_names_in_"):
-        if hasattr(estimator, name):
-            put_labels(name, getattr(estimator, name), contents)
-    contents.about["fitted"] = {
-        name: getattr(estimator, name) for name in _PLAIN if hasattr(estimator, name)
-    }
+    fit: LinearFit = estimator._fitted
+    contents.about["fitted"]["_form"] = [fit.solver, fit.schedule, fit.fit_intercept]
     contents.about["states"] = [
-        persist.flatten(f"states.{k}", state, contents.arrays)
-        for k, state in enumerate(getattr(estimator, "_states", []))
+        flatten(f"states.{k}", state, contents.arrays, STATES) for k, state in enumerate(fit.states)
     ]
     return contents
 
 
 def from_contents(estimator: Any, contents: Contents) -> None:
-    """Make an estimator what it was."""
-    set_parameters(estimator, contents.about["parameters"])
-    arrays = contents.arrays
-    for name, value in contents.about["fitted"].items():
-        if name not in _PLAIN:
-            raise ValueError(name)
-        setattr(estimator, name, value)
-    estimator._form = tuple(estimator._form)
-    for name in ("classes_", "feature_names_in_"):
-        labels = take_labels(name, contents)
-        if labels is not None:
-            setattr(estimator, name, labels)
-    coef, intercept = arrays["coef_"], arrays["intercept_"]
+    """Give an estimator what a file holds."""
+    solver, schedule, fit_intercept = contents.about["fitted"].pop("_form")
+    restore(estimator, contents, _ATTRIBUTES)
+    coef, intercept = contents.arrays["coef_"], contents.arrays["intercept_"]
     if coef.shape != estimator._coef_shape() or intercept.shape != np.atleast_2d(coef).shape[:1]:
         raise ValueError("coef_")
-    if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
-        raise ValueError("coef_")
+    check_numbers(coef, intercept)
     estimator.coef_, estimator.intercept_ = coef, intercept
-    if contents.about["states"]:
-        estimator._states = [
-            persist.unflatten(f"states.{k}", shape, arrays, STATES)
-            for k, shape in enumerate(contents.about["states"])
-        ]
-        extra = {_width(state) - estimator.n_features_in_ for state in estimator._states}
-        if not extra <= {0, 1, 2, 3}:  # a bias, and what casgd keeps
+    states = tuple(
+        unflatten(f"states.{k}", structure, contents.arrays, STATES)
+        for k, structure in enumerate(contents.about["states"])
+    )
+    for state in states:
+        widths = [array.size for axes, array in arrays_of(state) if Axis.FEATURES in axes]
+        extra = {width - estimator.n_features_in_ for width in widths if width}
+        if not extra <= {0, 1, 2, 3}:  # the intercept, and what casgd keeps behind the weights
             raise ValueError("states")
-
-
-def _width(state: Any) -> int:
-    """Return the length of a state's weights."""
-    return max(array.size for array in weight_arrays(state))
-
-
-def same_width(state: Any, other: Any) -> bool:
-    """Tell whether two states have weights for the same columns."""
-    return _width(state) == _width(other)
+    estimator._fitted = LinearFit(solver, schedule, fit_intercept, states)

@@ -13,7 +13,7 @@ except ImportError:
     ) from None
 
 from monro.ray.linear import RayLinearClassifier
-from monro.ray.loop import train_loop
+from monro.ray.ray_train import train_loop
 from monro.ray.softmax import RaySoftmaxClassifier
 
 __all__ = ["RayLinearClassifier", "RaySoftmaxClassifier", "train_loop"]

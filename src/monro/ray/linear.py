@@ -1,44 +1,44 @@
-"""RayLinearClassifier: a linear classifier whose examples are shared out over a cluster."""
+"""RayLinearClassifier: a linear classifier whose rows are distributed over a cluster."""
 
-import zlib
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 from sklearn.callback import with_callbacks
 from sklearn.exceptions import NotFittedError
 
-from monro import checks
-from monro.errors import DivergenceError
-from monro.fitting import Record, run_epochs
-from monro.linear import _checks
+from monro.checks.parameters import check_choice, check_integer
+from monro.fitting.epochs import train
+from monro.fitting.run import LabelledRows, Run
 from monro.linear.base import suited_solver
 from monro.linear.classifier import LinearClassifier
-from monro.ray.averaging import STATES, Averaging
-from monro.ray.base import RayEstimator, weights_of_classes
-from monro.ray.shards import Table, deal, other_columns, read
-from monro.storage import Checkpoint
+from monro.linear.parameters import check_combination, check_linear_parameters
+from monro.linear.solvers import SOLVERS
+from monro.linear.trainer import LinearFit
+from monro.ray.averaging import STATES, AveragingTrainer
+from monro.ray.datasets import BlockedRows, make_shards
+from monro.ray.estimator import RayEstimator
+from monro.saving.checkpoint import Checkpoint
 
 
 class RayLinearClassifier(RayEstimator):
     """A linear classifier on a Ray cluster: rows need not fit into one machine, weights must.
 
     Two classes directly, more one-vs-rest, as LinearClassifier. Workers may be lost at any time:
-    the round they were in is taken again.
+    the epoch they were in is repeated.
 
     Parameters
     ----------
     workers : int, optional
-        Shards of the rows, each with an actor; by default as many as the cluster has CPUs.
+        Actors, each of which holds a shard of the rows; by default as many as the cluster has CPUs.
     cpus_per_worker : float
-        What each reserves; it computes on one thread.
+        CPUs that each reserves; it computes on one thread.
     max_failures : int
-        Times in a row, without a round in between, that workers may be lost.
+        Losses of workers that are tolerated in a row, without an epoch in between.
     patience : float
-        Seconds to wait for room in the cluster, at the start and after a loss. Workers that are
-        left then share what CPUs there are.
+        Seconds to wait for free CPUs, at the start and after a loss. After that, new workers share
+        the CPUs that are left.
     rounds_per_epoch : int
-        How often workers share what they found: more rounds lead further, and move more bytes.
+        How often workers combine their weights: more rounds converge faster, and send more bytes.
     solver : {"auto", "aisgd", "asgd", "dual"}
         Averaged implicit or explicit stochastic gradient descent, whose means are averaged; or dual
         coordinate ascent, whose steps are added up (CoCoA+). "auto" chooses as LinearClassifier.
@@ -124,72 +124,50 @@ class RayLinearClassifier(RayEstimator):
         n_features : int, optional
             The width of sparse rows; by default the highest feature and one.
         checkpoint : str or Path, optional
-            A file of the driver's. Should it be lost, the same call goes on from there.
+            A file of the driver's. If the driver is killed, the same call resumes from there.
 
         Returns
         -------
         self
         """
         local = self._local()
-        _checks.parameters(local, local._losses)
-        checks.choice("solver", self.solver, ["auto", "aisgd", "asgd", "dual"])
-        checks.whole("rounds_per_epoch", self.rounds_per_epoch, 1)
-        self._check_cluster()
+        check_linear_parameters(local, local._losses)
+        check_choice("solver", self.solver, ["auto", "aisgd", "asgd", "dual"])
+        check_integer("rounds_per_epoch", self.rounds_per_epoch, 1)
+        self._check_cluster_parameters()
         seed = self._seed()
-        table = read(dataset, label_column, feature_columns, n_features)
-        counts = self._learn_classes(table)
-        self._learn_features(table, feature_columns or other_columns(dataset, label_column))
-        self._as_local(local)
-        size = self._count_workers(table.n)
-        per_class = weights_of_classes(self.class_weight, self.classes_, counts)
-        shards, notes = deal(table, self.classes_, per_class, size, table.dtype, seed)
-        self.solver_ = self._choose_solver(sum(note.sqnorm for note in notes) / table.n, table)
-        local.solver = self.solver_
-        _checks.combination(local, self.solver_)
-        rounds = Averaging(local, shards, notes, self.rounds_per_epoch, seed)
-        data = f"{zlib.crc32(repr(notes).encode()):08x}, {size} shards"
-        saved = None if checkpoint is None else Checkpoint(checkpoint, self, data, STATES)
-        with self._team(size) as rounds.crew:
-            rounds.enduring(rounds.set_up)
+        blocks, _, class_weight = self._read(dataset, label_column, feature_columns, n_features)
+        self._copy_attributes(local)
+        size = self._count_workers(blocks.n)
+        rows = make_shards(blocks, self.classes_, class_weight, size, blocks.dtype, seed)
+        self.solver_ = local.solver = self._choose_solver(rows.mean_sqnorm, blocks)
+        check_combination(local, self.solver_)
+        run = Run(self, LabelledRows(dataset, self.classes_, class_weight), seed)
+        if checkpoint is not None:
+            data = f"{rows.fingerprint}, {size} shards"
+            run.checkpoint = Checkpoint(checkpoint, self, data, STATES)
+        with self._worker_pool(size) as workers:
+            trainer = AveragingTrainer(workers, local, rows, self.rounds_per_epoch, seed)
+            trainer.with_retries(trainer.set_up)
             if self.learning_rate == "auto":
-                rounds.enduring(rounds.choose_rate)
-            self.learning_rate_ = None if local.solver == "dual" else local.learning_rate
-
-            def check(record: Record) -> None:
-                if not (
-                    np.isfinite(record["loss"]) and np.isfinite(rounds.solution()["coef_"]).all()
-                ):
-                    raise DivergenceError(f"solver={self.solver_!r} diverged: use solver='aisgd'")
-
-            watching = self.tol is not None or self.verbose > 0
-            run_epochs(
-                self,
-                rounds,
-                X=dataset,
-                y=self.classes_,
-                title=f"{self.solver_}, {size} × Ray",
-                visits=table.n,
-                check=check,
-                finish=lambda: self.__dict__.update(rounds.solution()),
-                seed=seed,
-                evaluate=(lambda: {"objective": rounds.enduring(rounds.objective)})
-                if watching
-                else None,
-                monitor="objective" if self.tol is not None else None,
-                checkpoint=saved,
-            )
-            self.losses_ = rounds.crew.losses
+                trainer.with_retries(trainer.choose_rate)
+            takes_rate = SOLVERS[self.solver_].takes_rate
+            self.learning_rate_ = local.learning_rate if takes_rate else None
+            train(run, trainer)
+            self.losses_ = workers.losses
         return self
 
-    def _choose_solver(self, mean_sqnorm: float, table: Table) -> str:
+    def _choose_solver(self, mean_sqnorm: float, rows: BlockedRows) -> str:
+        """Resolve solver="auto", as LinearClassifier does."""
         if self.solver != "auto":
             return self.solver
         if self.learning_rate != "auto" or self.decay != 1 or self.alpha == 0:
             return "aisgd"
-        return suited_solver(mean_sqnorm / (self.alpha * table.n), table.n, table.width)
+        return suited_solver(mean_sqnorm / (self.alpha * rows.n), rows.n, rows.width)
 
     def _local(self) -> LinearClassifier:
-        given = self._shared_parameters()
+        """Return the same model for one machine."""
+        given = self._local_parameters()
         given.pop("rounds_per_epoch")
         return LinearClassifier(**given)
 
@@ -197,8 +175,8 @@ class RayLinearClassifier(RayEstimator):
         """Return the fitted model as an ordinary estimator."""
         if not hasattr(self, "coef_"):
             raise NotFittedError("call fit before to_local")
-        local = self._as_local(self._local())
+        local = self._copy_attributes(self._local())
         local.coef_, local.intercept_ = self.coef_, self.intercept_
         local.solver_ = self.solver_
-        local._form = (self.solver_, local.schedule, bool(self.fit_intercept))
+        local._fitted = LinearFit(self.solver_, local.schedule, bool(self.fit_intercept))
         return local

@@ -1,1 +1,1 @@
-"""Results as one page to look at."""
+"""Results as a single HTML page with tables and plots."""

@@ -1,6 +1,6 @@
-"""What a page shows, as plain data: chapters of sections of text, tables and plots.
+"""The content of a page as plain data: chapters of sections of text, tables and plots.
 
-Studies and the demo say what there is to see; `page` makes HTML of it, `tables` Markdown.
+Studies and the demo produce it; `page` turns it into HTML, `tables` into Markdown.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Table(NamedTuple):
-    """A table of texts; the first cell of a row names it."""
+    """A table of texts; the first cell of a row is its name."""
 
     title: str
     columns: Sequence[str]
@@ -17,10 +17,10 @@ class Table(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """One line of a plot. Where y is None there is a gap.
+    """One line of a plot, with a gap where y is None.
 
     `x` may have several axes to choose from, as ``{"epochs": [...], "seconds": [...]}``. Curves of
-    one `group` (by default the name) have one colour, on all plots of a page.
+    the same `group` (by default the name) have the same colour in all plots of a page.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Curve(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """Curves over a common axis, or over one of several."""
+    """Curves over one x axis, or over one of several to choose from."""
 
     title: str
     y_title: str
@@ -41,7 +41,7 @@ class Plot(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A heading, some words, and what is to be seen. Blank lines part paragraphs."""
+    """A heading, text, and tables and plots. Blank lines separate paragraphs."""
 
     title: str
     text: str
@@ -49,9 +49,9 @@ class Section(NamedTuple):
 
 
 class Chapter(NamedTuple):
-    """A study: what it is about, what came out, and with what it was made."""
+    """A study: its subject, its results, and their provenance."""
 
-    name: str  # of the link to it
+    name: str  # of its link
     title: str
     lead: str
     sections: Sequence[Section]
@@ -59,7 +59,7 @@ class Chapter(NamedTuple):
 
 
 class Page(NamedTuple):
-    """The whole page. The summary is for who reads nothing else."""
+    """The whole page. The summary is for readers who read nothing else."""
 
     title: str
     lead: str

@@ -8,12 +8,12 @@
 
   // ------------------------------------------------------------------------------------- theme
 
-  // A page that may not remember (a private window, some sandboxes) still has its button.
+  // Without local storage (private windows, some sandboxes) the button works but is not remembered.
   function remembered() {
     try { return localStorage.getItem("monro-theme"); } catch { return null; }
   }
   function remember(theme) {
-    try { localStorage.setItem("monro-theme", theme); } catch { /* then it is forgotten */ }
+    try { localStorage.setItem("monro-theme", theme); } catch { /* not remembered */ }
   }
   const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
 
@@ -27,7 +27,7 @@
 
   // ------------------------------------------------------------------------------------- plots
 
-  // Plotly reads some HTML and %{...} in texts; ours are plain.
+  // Plotly interprets some HTML and %{...} in texts; ours are plain texts.
   const plain = (text) => text.replace(/[&<>%]/g, (c) => `&#${c.charCodeAt(0)};`);
 
   function traces(figure, plot, axis) {
@@ -54,7 +54,7 @@
     });
   }
 
-  // With few ticks a log axis has powers of ten only, where it has some.
+  // With few ticks a log axis shows powers of ten only, if there are any in its range.
   const scale = (log) => (log ? { type: "log", nticks: 5 } : { type: "linear" });
 
   function layout(plot, axis, log, style) {
@@ -69,7 +69,7 @@
       separatethousands: true,
     };
     return {
-      // A choice of axes starts anew with all to be seen; a change of theme keeps what is enlarged.
+      // Choosing an axis resets the zoom; changing the theme keeps it.
       xaxis: {
         ...common,
         ...scale(plot.log_x),
@@ -122,7 +122,7 @@
     });
   }
 
-  // Plots are drawn when they come near: a page may have a hundred.
+  // Plots are drawn when they are about to scroll into view: a page may have a hundred.
   function drawWhenNear(figures) {
     const near = new IntersectionObserver((entries) => {
       for (const entry of entries.filter((entry) => entry.isIntersecting)) {
@@ -133,7 +133,7 @@
     figures.forEach((figure) => near.observe(figure));
   }
 
-  // On paper everything is drawn, light, and no wider than the paper.
+  // For printing all plots are drawn, in the light theme and no wider than the paper.
   function print(begins) {
     printing = begins;
     const theme = root.dataset.theme;
@@ -148,7 +148,7 @@
 
   // ---------------------------------------------------------------------------------- contents
 
-  // The link to what is being read is marked: a section's, or else its chapter's.
+  // Mark the link to the section in view, or else to its chapter.
   function follow(nav) {
     const links = [...nav.querySelectorAll("a")];
     const target = (link) => document.getElementById(link.getAttribute("href").slice(1));

@@ -1,15 +1,15 @@
-"""The page: one HTML file with everything in it, which loads nothing."""
+"""The page: one self-contained HTML file, which loads nothing from elsewhere."""
 
 from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
 from string import Template
 
-from monro.persist import replacing
 from monro.report.content import Chapter, Page, Plot, Section, Table
-from monro.report.plots import Looks, plot_html
+from monro.report.plots import StyleChooser, plot_html
 from monro.report.tables import table_html
-from monro.report.text import Names, escape, inline, paragraphs
+from monro.report.text import UniqueSlugs, escape, inline, paragraphs
+from monro.saving.atomic import atomic_path
 
 
 def render(page: Page) -> str:
@@ -18,7 +18,7 @@ def render(page: Page) -> str:
 
     sections = [page.summary, *(part for chapter in page.chapters for part in chapter.sections)]
     plots = [item for part in sections for item in part.items if isinstance(item, Plot)]
-    writer = _Writer(Looks(plots))
+    writer = _Writer(StyleChooser(plots))
     summary = writer.section(page.summary, "summary", "h2")
     chapters = "".join(map(writer.chapter, page.chapters))
     return Template(_read("page.html")).substitute(
@@ -35,28 +35,28 @@ def render(page: Page) -> str:
 
 
 def write(page: Page, path: str | Path) -> None:
-    """Write the page to a file, which appears only when it is whole."""
+    """Write the page to a file atomically."""
     text = render(page)
-    with replacing(path) as temporary:
+    with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def _read(name: str) -> str:
-    """Return a file of this package."""
+    """Return the text of a file of this package."""
     return files("monro.report").joinpath(name).read_text(encoding="utf-8")
 
 
 class _Writer:
-    """Writes chapters in their order, and their contents beside."""
+    """Renders chapters in order, and collects the table of contents."""
 
-    def __init__(self, looks: Looks) -> None:
+    def __init__(self, styles: StyleChooser) -> None:
         self.contents: list[str] = []
-        self._looks = looks
-        self._names = Names()
-        self._names.give("main")  # the page itself has it
+        self._looks = styles
+        self._names = UniqueSlugs()
+        self._names.give("main")  # taken by the page itself
 
     def chapter(self, chapter: Chapter) -> str:
-        """Return a chapter."""
+        """Return a chapter as HTML."""
         name = self._names.give(chapter.name)
         self.contents.append(f'<li><a href="#{name}">{inline(chapter.title)}</a><ol>')
         sections = [self.section(section, name, "h3") for section in chapter.sections]
@@ -68,7 +68,7 @@ class _Writer:
         )
 
     def section(self, section: Section, within: str, level: str) -> str:
-        """Return a section, its plots side by side where they follow each other."""
+        """Return a section as HTML, with consecutive plots side by side."""
         name = self._names.give(within if level == "h2" else f"{within} {section.title}")
         if section.title:
             self.contents.append(f'<li><a href="#{name}">{inline(section.title)}</a></li>')
@@ -85,14 +85,14 @@ class _Writer:
         )
 
     def _item(self, item: Table | Plot, within: str) -> str:
-        """Return a table or a plot."""
+        """Return a table or a plot as HTML."""
         if isinstance(item, Table):
             return table_html(item)
         return plot_html(item, self._looks.of(item), self._names.give(f"{within} plot"))
 
 
 def _provenance(chapter: Chapter) -> str:
-    """Return what a chapter was made with."""
+    """Return the provenance of a chapter as HTML."""
     if not chapter.provenance:
         return ""
     pairs = "".join(

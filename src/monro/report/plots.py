@@ -1,6 +1,6 @@
 """Plots as HTML: a figure with its controls, legend and values, and its data for `page.js`.
 
-Colours are in `page.css`, for light and for dark. Here they have numbers.
+Colours are numbers here; `page.css` defines them, for the light and the dark theme.
 """
 
 import json
@@ -12,8 +12,8 @@ from monro.report.content import Curve, Plot
 from monro.report.text import escape, inline, paragraphs
 
 COLOURS = 8  # --curve-0 to --curve-7 of page.css
-MARKED = 30  # curves of more points are lines without markers
-LISTED = 12  # points of a curve in the list of values
+MAX_MARKED_POINTS = 30  # curves with more points are lines without markers
+LISTED_POINTS = 12  # points of a curve in the table of values
 
 DASHES = (
     "solid",
@@ -25,7 +25,7 @@ DASHES = (
     "15px,3px,2px,3px",
     "9px,3px,2px,3px,2px,3px",
 )
-# Plotly's names, and the same shapes for the legend, drawn around 0, 0.
+# Plotly's names, and the same shapes as SVG paths around (0, 0) for the legend.
 SYMBOLS = {
     "circle": "M4,0A4,4 0 1 1 0,-4A4,4 0 0 1 4,0Z",
     "square": "M3.5,3.5H-3.5V-3.5H3.5Z",
@@ -40,70 +40,78 @@ SYMBOLS = {
 SHAPES = tuple(SYMBOLS)
 
 
-class Look(NamedTuple):
-    """How a curve is drawn."""
+class Style(NamedTuple):
+    """The style in which a curve is drawn."""
 
     colour: int
     dash: str
     symbol: str
 
 
-class Looks:
-    """Gives each group one colour on the whole page, and the curves of a plot different lines.
+class StyleChooser:
+    """Chooses one colour per group for the whole page, and different lines for curves of a plot.
 
-    There may be more groups than colours: then those share one that are in no plot together, if
-    that can be.
+    If there are more groups than colours, groups that are in no plot together share a colour where
+    possible.
     """
 
     def __init__(self, plots: Sequence[Plot]) -> None:
         self._members: dict[str, list[str]] = {}
-        beside: dict[str, set[str]] = {}
+        neighbours: dict[str, set[str]] = {}
         for plot in plots:
             for curve in plot.curves:
                 members = self._members.setdefault(_group(curve), [])
                 if curve.name not in members:
                     members.append(curve.name)
-                beside.setdefault(_group(curve), set()).update(map(_group, plot.curves))
+                neighbours.setdefault(_group(curve), set()).update(map(_group, plot.curves))
         self._colours: dict[str, int] = {}
-        for group, others in beside.items():
-            near = [self._colours.get(other) for other in others]
+        for group, others in neighbours.items():
+            neighbour_colours = [self._colours.get(other) for other in others]
             used = list(self._colours.values())
-            self._colours[group] = min(range(COLOURS), key=lambda c: (near.count(c), used.count(c)))
+            self._colours[group] = min(
+                range(COLOURS), key=lambda c: (neighbour_colours.count(c), used.count(c))
+            )
 
-    def of(self, plot: Plot) -> list[Look]:
-        """Return the looks of a plot's curves."""
+    def of(self, plot: Plot) -> list[Style]:
+        """Return the styles of the curves of a plot."""
         order = list(self._members)
-        looks: list[Look] = []
+        styles: list[Style] = []
         for curve in plot.curves:
             group = _group(curve)
             wanted = order.index(group) + self._members[group].index(curve.name)
             colour = self._colours[group]
-            alike = [look for look in looks if look.colour == colour]
-            dash = _free(DASHES, wanted, [u.dash for u in alike], [u.dash for u in looks])
-            symbol = _free(SHAPES, wanted, [u.symbol for u in alike], [u.symbol for u in looks])
-            looks.append(Look(colour, dash, symbol))
-        return looks
+            same_colour = [style for style in styles if style.colour == colour]
+            dash = _least_used(
+                DASHES, wanted, [u.dash for u in same_colour], [u.dash for u in styles]
+            )
+            symbol = _least_used(
+                SHAPES, wanted, [u.symbol for u in same_colour], [u.symbol for u in styles]
+            )
+            styles.append(Style(colour, dash, symbol))
+        return styles
 
 
 def _group(curve: Curve) -> str:
-    """Return what a curve shares its colour with."""
+    """Return the group of a curve, which determines its colour."""
     return curve.group or curve.name
 
 
-def _free(choices: Sequence[str], wanted: int, alike: Sequence[str], all_: Sequence[str]) -> str:
-    """Return the wanted choice, or the next one taken least, first by curves of like colour."""
+def _least_used(
+    choices: Sequence[str], wanted: int, same_colour: Sequence[str], all_: Sequence[str]
+) -> str:
+    """Return the least used choice, by curves of the same colour first; `wanted` breaks ties."""
     order = [choices[(wanted + i) % len(choices)] for i in range(len(choices))]
-    return min(order, key=lambda choice: (alike.count(choice), all_.count(choice)))
+    return min(order, key=lambda choice: (same_colour.count(choice), all_.count(choice)))
 
 
 # -------------------------------------------------------------------------------------------- data
 
 
-def plot_data(plot: Plot, looks: Sequence[Look]) -> dict[str, Any]:
-    """Return what `page.js` draws; numbers that are not finite are None."""
+def plot_data(plot: Plot, styles: Sequence[Style]) -> dict[str, Any]:
+    """Return the data that `page.js` draws; numbers that are not finite are None."""
     axes = _axes(plot)
     curves = []
-    for curve, look in zip(plot.curves, looks, strict=True):
+    for curve, style in zip(plot.curves, styles, strict=True):
         for axis, values in curve.x.items():
             if len(values) != len(curve.y):
                 raise ValueError(
@@ -113,34 +121,36 @@ def plot_data(plot: Plot, looks: Sequence[Look]) -> dict[str, Any]:
         x = [_numbers(curve.x[axis]) if axis in curve.x else None for axis in axes]
         y = _numbers(curve.y)
         drawn = {"name": curve.name, "x": x, "y": y, "mode": _mode(y)}
-        curves.append(drawn | look._asdict())
+        curves.append(drawn | style._asdict())
     return {"axes": axes, "y_title": plot.y_title, "log_x": bool(plot.log_x), "curves": curves}
 
 
 def _axes(plot: Plot) -> list[str]:
-    """Return the x axes of all curves, in their order."""
+    """Return the x axes of all curves, in order of appearance."""
     return list(dict.fromkeys(axis for curve in plot.curves for axis in curve.x))
 
 
 def _numbers(values: Iterable[float | None]) -> list[float | None]:
-    """Return numbers JSON can hold."""
+    """Return numbers that JSON can hold; None for the others."""
     return [float(v) if v is not None and math.isfinite(v) else None for v in values]
 
 
 def _mode(y: Sequence[float | None]) -> str:
-    """Return lines or markers: a point on its own is seen only by its marker."""
-    there = [value is not None for value in y]
-    if sum(there) <= 1:
+    """Return the mode of Plotly: an isolated point is visible by its marker only."""
+    present = [value is not None for value in y]
+    if sum(present) <= 1:
         return "markers"
-    lone = any(
+    isolated = any(
         now and not before and not after
-        for before, now, after in zip([False, *there], there, [*there[1:], False], strict=False)
+        for before, now, after in zip(
+            [False, *present], present, [*present[1:], False], strict=False
+        )
     )
-    return "lines+markers" if lone or len(y) <= MARKED else "lines"
+    return "lines+markers" if isolated or len(y) <= MAX_MARKED_POINTS else "lines"
 
 
 def to_json(data: Any) -> str:
-    """Return JSON that may stand within a script: nothing in it can end that."""
+    """Return JSON for a script element: nothing in it can end the element."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))  # ASCII, hence no U+2028
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -150,15 +160,15 @@ def to_json(data: Any) -> str:
 # -------------------------------------------------------------------------------------------- HTML
 
 
-def plot_html(plot: Plot, looks: Sequence[Look], name: str) -> str:
-    """Return the figure; its name is that of its link."""
-    data = plot_data(plot, looks)
+def plot_html(plot: Plot, styles: Sequence[Style], name: str) -> str:
+    """Return the figure as HTML; `name` is that of its link."""
+    data = plot_data(plot, styles)
     curves = ", ".join(curve.name for curve in plot.curves)
     label = f"{plot.title}: {plot.y_title} over {' or '.join(data['axes'])}. Curves: {curves}."
     legend = "".join(
-        f'<li><button type="button" aria-pressed="true">{_swatch(look, curve["mode"])}'
+        f'<li><button type="button" aria-pressed="true">{_swatch(style, curve["mode"])}'
         f"<span>{inline(curve['name'])}</span></button></li>"
-        for look, curve in zip(looks, data["curves"], strict=True)
+        for style, curve in zip(styles, data["curves"], strict=True)
     )
     return (
         f'<figure class="card" id="{name}">'
@@ -174,7 +184,7 @@ def plot_html(plot: Plot, looks: Sequence[Look], name: str) -> str:
 
 
 def _axis_choice(axes: Sequence[str], name: str) -> str:
-    """Return radio buttons to choose the x axis, where there is a choice."""
+    """Return radio buttons to choose the x axis, if there are several."""
     if len(axes) < 2:
         return ""
     choices = "".join(
@@ -186,7 +196,7 @@ def _axis_choice(axes: Sequence[str], name: str) -> str:
 
 
 def _scale_choice(plot: Plot, data: dict[str, Any]) -> str:
-    """Return the switch to a logarithmic y axis; it is hidden where that would hide values."""
+    """Return the switch to a logarithmic y axis; it is hidden if that axis would hide values."""
     y = [value for curve in data["curves"] for value in curve["y"] if value is not None]
     log = plot.log_y and any(value > 0 for value in y)
     hidden = not log and (not y or min(y) <= 0)
@@ -196,14 +206,14 @@ def _scale_choice(plot: Plot, data: dict[str, Any]) -> str:
     )
 
 
-def _swatch(look: Look, mode: str) -> str:
-    """Return a small picture of a curve for the legend."""
-    dash = "" if look.dash == "solid" else f' stroke-dasharray="{look.dash.replace("px", "")}"'
+def _swatch(style: Style, mode: str) -> str:
+    """Return a small picture of a curve's style for the legend."""
+    dash = "" if style.dash == "solid" else f' stroke-dasharray="{style.dash.replace("px", "")}"'
     line = f'<path d="M-17,0H17"{dash}/>' if "lines" in mode else ""
-    marker = f'<path class="mark" d="{SYMBOLS[look.symbol]}"/>' if "markers" in mode else ""
+    marker = f'<path class="mark" d="{SYMBOLS[style.symbol]}"/>' if "markers" in mode else ""
     return (
         f'<svg viewBox="-17 -6 34 12" width="34" height="12" aria-hidden="true" '
-        f'class="curve-{look.colour}">{line}{marker}</svg>'
+        f'class="curve-{style.colour}">{line}{marker}</svg>'
     )
 
 
@@ -211,7 +221,7 @@ def _swatch(look: Look, mode: str) -> str:
 
 
 def _values(plot: Plot, data: dict[str, Any]) -> str:
-    """Return some points of each curve as a table, for who cannot see or point."""
+    """Return some points of each curve as a table, for accessibility."""
     columns = ["curve", *data["axes"], plot.y_title]
     head = "".join(f'<th scope="col">{inline(column)}</th>' for column in columns)
     body = "".join(map(_curve_values, plot.curves, data["curves"]))
@@ -223,9 +233,13 @@ def _values(plot: Plot, data: dict[str, Any]) -> str:
 
 
 def _curve_values(curve: Curve, data: dict[str, Any]) -> str:
-    """Return the rows of one curve: all its points, or some evenly spaced."""
+    """Return the rows of one curve: all points, or some evenly spaced ones."""
     count = len(curve.y)
-    picked = sorted({round(i * (count - 1) / (LISTED - 1)) for i in range(LISTED)}) if count else []
+    picked = (
+        sorted({round(i * (count - 1) / (LISTED_POINTS - 1)) for i in range(LISTED_POINTS)})
+        if count
+        else []
+    )
     rows = [
         [*("–" if x is None else _short(x[i]) for x in data["x"]), _short(data["y"][i])]
         for i in picked
@@ -238,5 +252,5 @@ def _curve_values(curve: Curve, data: dict[str, Any]) -> str:
 
 
 def _short(value: float | None) -> str:
-    """Return a number of five digits, or a dash for none."""
+    """Return a number with five significant digits, or a dash for None."""
     return "–" if value is None else f"{value:.5g}"

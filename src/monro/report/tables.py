@@ -26,12 +26,12 @@ def markdown(table: Table) -> str:
 
 
 def _line(cells: Iterable[str]) -> str:
-    """Return one line; what would end a cell or the line is made harmless."""
+    """Return one line; characters that would end a cell or the line are escaped."""
     return "| " + " | ".join(" ".join(c.split()).replace("|", "\\|") for c in cells) + " |"
 
 
 def table_html(table: Table) -> str:
-    """Return the table in HTML, in a box of its own that scrolls sideways."""
+    """Return the table in HTML, in a box that scrolls horizontally."""
     _check(table)
     kinds = [_kind([row[i] for row in table.rows]) for i in range(len(table.columns))]
     head = "".join(
@@ -49,7 +49,7 @@ def table_html(table: Table) -> str:
 
 
 def _row(row: Sequence[str], kinds: Sequence[str]) -> str:
-    """Return one row, named by its first cell."""
+    """Return one row; its first cell is its header."""
     cells = zip(row[1:], kinds[1:], strict=True)
     return (
         f'<tr><th scope="row"{kinds[0]}>{inline(row[0])}</th>'
@@ -59,12 +59,12 @@ def _row(row: Sequence[str], kinds: Sequence[str]) -> str:
 
 
 def _kind(cells: Iterable[str]) -> str:
-    """Return a column's class: numbers stand at the right, words at the left."""
+    """Return the class of a column: numbers are right-aligned, words left-aligned."""
     return "" if any(_NUMBER.match(cell) for cell in cells) else ' class="words"'
 
 
 def _check(table: Table) -> None:
-    """Raise where a row has more or fewer cells than there are columns."""
+    """Raise unless every row has as many cells as there are columns."""
     for row in table.rows:
         if len(row) != len(table.columns):
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Plain text as HTML: everything is escaped, blank lines part paragraphs, backticks mark code."""
+"""Plain text as HTML: all text is escaped, blank lines separate paragraphs, backticks mark code."""
 
 import html
 import re
@@ -7,12 +7,12 @@ _CODE = re.compile(r"`([^`]+)`")
 
 
 def escape(text: str) -> str:
-    """Return text as HTML shows it, also within quotes."""
+    """Return text escaped for HTML, also within quotes."""
     return html.escape(text, quote=True)
 
 
 def inline(text: str) -> str:
-    """Return text with code between backticks.
+    """Return text as HTML, with code where there are backticks.
 
     Examples
     --------
@@ -23,14 +23,14 @@ def inline(text: str) -> str:
 
 
 def paragraphs(text: str, kind: str = "") -> str:
-    """Return paragraphs, of a class where one is given."""
+    """Return text as HTML paragraphs, of the class `kind` if given."""
     start = f'<p class="{kind}">' if kind else "<p>"
     parts = [part.strip() for part in re.split(r"\n\s*\n", text)]
     return "".join(f"{start}{inline(part)}</p>" for part in parts if part)
 
 
 def slug(text: str) -> str:
-    """Return a name fit for a link.
+    """Return a name for a link.
 
     Examples
     --------
@@ -40,14 +40,14 @@ def slug(text: str) -> str:
     return "-".join(re.findall(r"[^\W_]+", text.lower())) or "part"
 
 
-class Names:
-    """Gives links names, no two alike."""
+class UniqueSlugs:
+    """Gives each link a unique name."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
 
     def give(self, text: str) -> str:
-        """Return the text's slug, with a number where it is taken."""
+        """Return the slug of a text, with a number appended if it is taken."""
         first = name = slug(text)
         number = 1
         while name in self._taken:

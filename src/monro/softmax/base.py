@@ -1,4 +1,4 @@
-"""From checked data to weights: what a SoftmaxClassifier does inside `fit` and `partial_fit`."""
+"""The training half of SoftmaxClassifier: from validated rows to a trainer."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,75 +8,58 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from monro.estimator import drop_weightless, of_mean_one
-from monro.fitting import run_epochs
-from monro.mapped import count, in_memory, look_up
+from monro.fitting.epochs import train, train_batch
+from monro.fitting.run import LabelledRows, Run
+from monro.mapped.chunked_arrays import count_codes
+from monro.mapped.matrices import in_memory
 from monro.rows import Array
-from monro.softmax.calibrate import multiplied, suited_multiple
-from monro.softmax.evaluate import Weights
-from monro.softmax.inference import Inference
-from monro.softmax.layout import is_sparse, n_blocks, sparse_if_mostly_zero
-from monro.softmax.lbfgs import fit_lbfgs
-from monro.softmax.placing import place_classes, sums_by_class
-from monro.softmax.plans import explain, make_plan
-from monro.softmax.posterior import Spread
-from monro.softmax.rates import choose_rate
-from monro.softmax.reduce import Memory
-from monro.softmax.solvers import SOLVERS, Plan, make_sampler, rate_at
-from monro.softmax.start import local_variables, warm
-from monro.softmax.state import NOWHERE, State, new_state
-from monro.softmax.stream import (
-    grow,
-    in_place,
-    laid_out,
-    new_stream,
-    new_weights_for,
-    recall,
-    remember,
+from monro.saving.checkpoint import fingerprint
+from monro.softmax.kernel.layout import sparse_if_mostly_zero
+from monro.softmax.kernel.state import State
+from monro.softmax.model import Weights
+from monro.softmax.plan import Plan
+from monro.softmax.posterior_summary import PosteriorSummary
+from monro.softmax.sampling.class_order import assign_slots, sums_by_class
+from monro.softmax.sampling.registry import SamplerInputs, class_order, make_sampler
+from monro.softmax.sampling.samplers import Sampler
+from monro.softmax.solvers import SOLVERS, Traits
+from monro.softmax.training.continuation import (
+    SoftmaxFit,
+    add_classes,
+    copy_to_state,
+    keep_local_variables,
+    new_partial_state,
+    restore_local_variables,
+    reuse_as_state,
+    zero_weights,
 )
-from monro.softmax.stretch import some_rows
-from monro.softmax.train import BatchTrainer, Problem, Task, Trainer, make_problem
-from monro.softmax.variational import ReduceTrainer, begin_at_random
-from monro.softmax.watch import divergence, evaluation, is_finite, runaway_check
-from monro.storage import fingerprint
+from monro.softmax.training.initial import local_variables, new_softmax_state, reset
+from monro.softmax.training.lbfgs import fit_lbfgs
+from monro.softmax.training.monitoring import LossSample, sample_for_loss
+from monro.softmax.training.planning import explain, make_plan
+from monro.softmax.training.problem import SoftmaxProblem, in_precision, make_problem
+from monro.softmax.training.rate import choose_rate
+from monro.softmax.training.trainer import SoftmaxTrainer
+from monro.softmax.training.trainer_choice import steps_on_batches, trainer_of
+from monro.softmax.training.variational_trainer import draw_initial_weights
+from monro.variational.augment_reduce import AugmentReduceState
+from monro.variational.posterior import Spread
+
+MakeTrainer = Callable[..., SoftmaxTrainer]
+# The states that a checkpoint may hold, by their names in files.
+STATES = {"State": State, "Memory": AugmentReduceState, "Spread": Spread}
 
 
-def _uses_blocks(plan: Plan, X: Any) -> bool:
-    """Tell whether weights are to be block-major: batches want them class by class."""
-    return is_sparse(X) and _trainer_of(plan) is Trainer
+def _has_blocks(plan: Plan, X: Any) -> bool:
+    """Return whether weights are block-major: for sparse rows, visited one at a time."""
+    return sp.issparse(X) and not steps_on_batches(plan)
 
 
-def _trainer_of(plan: Plan) -> type[Trainer]:
-    if plan.solver == "augment-reduce":
-        return ReduceTrainer
-    batches = plan.solver == "implicit" and plan.examples > 1
-    return BatchTrainer if batches else Trainer
+def _new_state(plan: Plan, problem: SoftmaxProblem) -> State:
+    return new_softmax_state(plan, problem, sparse=_has_blocks(plan, problem.X))
 
 
-def _new_state(plan: Plan, problem: Problem) -> State:
-    """Return a state of the right shape."""
-    k = problem.counts.size
-    sparse = _uses_blocks(plan, problem.X)
-    return new_state(sparse, k, n_blocks(k), problem.X.shape[1], problem.y.size, plan.dtype)
-
-
-def _begin(init: str, plan: Plan, problem: Problem, state: State) -> None:
-    """Make a state, whatever it was, the one to begin with."""
-    state.W[:] = 0.0
-    state.scale[:] = 1.0
-    state.bias[:] = NOWHERE
-    state.bias[: problem.counts.size] = 0.0
-    state.u[:] = 0.0
-    if init == "auto":
-        warm(plan, problem, state)
-
-
-def _same_shape(state: State, other: State) -> bool:
-    """Tell whether two states belong to the same rows, classes and features."""
-    return [part.shape for part in state] == [part.shape for part in other]
-
-
-class Softmax(Inference):
+class SoftmaxBase(PosteriorSummary):
     """The training half of SoftmaxClassifier, which adds labels and checks."""
 
     def _strata(self, y: Array) -> Array | None:
@@ -84,161 +67,170 @@ class Softmax(Inference):
         held_out = y.size * self.validation_fraction
         return y if counts.min() > 1 and held_out >= classes.size else None
 
+    def _labels(self, y: Array) -> Array:
+        labels: Array = self.classes_[y]
+        return labels
+
+    @property
+    def _traits(self) -> Traits:
+        return SOLVERS[self.solver]
+
     @property
     def _fewest_features(self) -> int:
-        return 0 if self.solver == "augment-reduce" and self.fit_intercept else 1
+        return 0 if self._traits.is_variational and self.fit_intercept else 1
 
     # ------------------------------------------------------------------------------------ one fit
 
-    def _fit(
-        self, X: Any, y: Array, weight: Array, classes: Array, checkpoint: str | Path | None
-    ) -> Self:
-        """Train for up to max_epochs on checked data; y are numbers of classes."""
-        if self.solver == "lbfgs" and checkpoint is not None:
-            raise ValueError("solver='lbfgs' keeps no checkpoint: leave checkpoint None")
-        seed = self._seed()
-        X, y, weight = drop_weightless(X, y, weight)
-        kinds = {"State": State, "Memory": Memory, "Spread": Spread}
-        saved = self._checkpoint(checkpoint, X, y, weight, kinds, _same_shape)
-        if saved is not None and saved.found:
-            seed = saved.about("seed")
+    def _fit(self, rows: LabelledRows, classes: Array, checkpoint: str | Path | None) -> Self:
+        """Train for up to max_epochs on validated rows, whose labels are class codes."""
+        if self._traits.is_full_batch and checkpoint is not None:
+            raise ValueError(f"solver={self.solver!r} keeps no checkpoint: leave checkpoint None")
+        run = Run.start(self, rows.without_zero_weights(), checkpoint, STATES)
         earlier = self._earlier() if self.warm_start else None
         if earlier is None:
             self._forget()
         self.classes_ = classes
         self.history_ = []
-        if self.solver == "lbfgs":
-            return self._fit_lbfgs(in_memory(X), y, weight, earlier)
-        taken = getattr(self, "_epochs", 0)
-        rng = np.random.default_rng([seed, taken])
-        held_out = None
-        if self.early_stopping:
-            X, y, weight, (held_X, *held) = self._hold_out(X, y, weight, seed)
-            held_out = sparse_if_mostly_zero(held_X, self.dtype), *held
-        weight = of_mean_one(weight)
-
-        n_classes = classes.size
-        rows = sparse_if_mostly_zero(X, self.dtype)
-        if _trainer_of(make_plan(self, n_classes, 1.0)) is not Trainer:
-            rows = in_memory(rows)  # their steps are on many rows at once
-        if earlier is None:
-            counts = count(y, n_classes)
-            sums = partial(sums_by_class, rows, y, n_classes, rng)
-            slots = place_classes(make_plan(self, n_classes, 1.0), counts, rng, sums)
-        else:
-            slots = earlier.slots
-        own_slots = look_up(slots.astype(np.int32), y)
-        problem = make_problem(rows, own_slots, weight, n_classes, self.dtype)
-        plan = make_plan(self, n_classes, float(problem.sqnorm.mean(dtype=np.float64)))
-        sampler = make_sampler(plan, problem.X, problem.y, problem.counts, rng)
-        judged_X, judged_y, judged_weight = held_out or (rows, y, weight)
-        judged = some_rows(judged_X, judged_y, judged_weight, n_classes)
-        task = Task(problem, plan, slots, sampler, judged)
-        whose = fingerprint(X, y, weight) if self.warm_start else ""
-        whose += f", {plan.solver}, {plan.formulation}"
-        state = (
-            _new_state(plan, problem)
-            if earlier is None
-            else self._resume(earlier, whose, plan, problem, rng)
-        )
-        trials = 0
-        if saved is not None and saved.found:
-            begun = saved.about("history")[0]["rate"]
-            plan = plan._replace(eta0=begun / rate_at(plan._replace(eta0=1.0), taken, taken))
-        elif self.learning_rate == "auto" and earlier is not None and self.learning_rate_:
-            plan = plan._replace(eta0=self.learning_rate_)
-        elif self.learning_rate == "auto" and np.isnan(plan.eta0):
-            # Who stops early may stop while the rate is still what it was; and stops at a better
-            # place the more slowly it came there.
-            tried, slower = (plan, 1.0) if held_out is None else (plan._replace(decay=1.0), 10**0.5)
-            scratch = state if earlier is None else _new_state(plan, problem)
-            trial = self._trial(task._replace(plan=tried), scratch, rng)
-            rate, trials = choose_rate(trial, rng)
-            plan = plan._replace(eta0=rate / slower)
-        if earlier is None:
-            _begin(self.init, plan, problem, state)
-            if self.init == "auto" and plan.solver == "augment-reduce":
-                begin_at_random(state, problem, rng)
-        self._note(plan)
-        chosen = explain(self, plan, n_classes, trials)
-
-        with self._trainer(task._replace(plan=plan), state, rng, taken) as trainer:
-            evaluate, monitor = evaluation(self, trainer, held_out)
-            run_epochs(
-                self,
-                trainer,
-                X=X,
-                y=self.classes_[y] if self._watched else y,
-                title=self.solver,
-                visits=y.size,
-                check=runaway_check(self, trainer, y),
-                finish=lambda: self._finish(trainer, held_out),
-                seed=seed,
-                evaluate=evaluate,
-                monitor=monitor,
-                restore_best=held_out is not None,
-                checkpoint=saved,
-                chosen=chosen,
-            )
-        self._epochs = taken + self.n_iter_
-        self._stream = new_stream(problem.counts, y.size, plan)
-        if self.warm_start and self.history_[-1].get("multiple", 1.0) == 1.0:
-            self._local = whose, trainer.state.u  # of the weights as they are
+        if self._traits.is_full_batch:
+            return self._fit_lbfgs(run.rows, earlier)
+        run.hold_out()
+        with self._trainer(run, earlier) as trainer:
+            train(run, trainer)
         return self
 
-    def _trainer(
-        self, task: Task, state: State, rng: np.random.Generator, taken: int = 0
-    ) -> Trainer:
-        return _trainer_of(task.plan)(
-            task,
-            state,
-            shuffle=bool(self.shuffle),
+    def _trainer(self, run: Run, earlier: SoftmaxFit | None) -> SoftmaxTrainer:
+        """Return the trainer of a fit: make its plan, its initial state and its learning rate."""
+        n_classes, epochs_before = self.classes_.size, 0 if earlier is None else earlier.epochs
+        rng = np.random.default_rng([run.seed, epochs_before])
+        rows = run.rows._replace(X=sparse_if_mostly_zero(run.rows.X, self.dtype))
+        held_out = run.held_out
+        if held_out is not None:
+            held_out = held_out._replace(X=sparse_if_mostly_zero(held_out.X, self.dtype))
+
+        X, sqnorm = in_precision(rows.X, rows.y, self.dtype)
+        plan = make_plan(self, n_classes, float(sqnorm.mean(dtype=np.float64)))
+        if earlier is None:
+            counts = count_codes(rows.y, n_classes)
+            sums = partial(sums_by_class, rows.X, rows.y, n_classes, rng)
+            slots = assign_slots(class_order(plan), counts, rng, sums)
+        else:
+            slots = earlier.weights.slots
+        if steps_on_batches(plan):
+            X = in_memory(X)
+        problem = make_problem(X, sqnorm, rows.y, rows.weight, slots)
+        sampler = self._sampler(plan, problem, rng)
+        sample = sample_for_loss(held_out or rows, n_classes)
+
+        rows_key = fingerprint(run.rows.X, (rows.y,), rows.weight) if self.warm_start else ""
+        rows_key += f", {plan.solver}, {plan.formulation}"
+        if earlier is None:
+            state = _new_state(plan, problem)
+        else:
+            state = self._continue(earlier, rows_key, plan, problem, rng)
+        make = self._maker(plan, problem, sampler, sample)
+        plan, trials = self._with_rate(make, plan, problem, state, rng, run, earlier)
+        if earlier is None:
+            reset(self.init, plan, problem, state)
+            if self.init == "auto" and self._traits.is_variational:
+                draw_initial_weights(state, problem, rng)
+        self._publish(plan)
+        return make(
+            plan=plan,
+            state=state,
             rng=rng,
-            n_jobs=self._threads(),
-            schedule_start=taken,
+            held_out=held_out,
+            epochs_before=epochs_before,
+            rows_key=rows_key if self.warm_start else None,
+            choices=explain(self, plan, n_classes, trials),
         )
 
+    def _sampler(self, plan: Plan, problem: SoftmaxProblem, rng: np.random.Generator) -> Sampler:
+        singly = self._traits.is_variational
+        rows = SamplerInputs(plan, problem.X, problem.y, problem.counts, rng, singly)
+        return make_sampler(rows)
+
+    def _maker(
+        self, plan: Plan, problem: SoftmaxProblem, sampler: Sampler, sample: LossSample
+    ) -> MakeTrainer:
+        """Return a function that makes trainers, given a plan, a state and a random generator."""
+        return partial(
+            trainer_of(plan),
+            problem=problem,
+            sampler=sampler,
+            sample=sample,
+            shuffle=bool(self.shuffle),
+            searched=self.learning_rate == "auto",
+            n_jobs=self._threads(),
+        )
+
+    def _with_rate(
+        self,
+        make: MakeTrainer,
+        plan: Plan,
+        problem: SoftmaxProblem,
+        state: State,
+        rng: np.random.Generator,
+        run: Run,
+        earlier: SoftmaxFit | None,
+    ) -> tuple[Plan, int]:
+        """Return the plan with its learning rate, and the number of trials."""
+        if run.checkpoint is not None and run.checkpoint.found:
+            first = run.checkpoint.about("history")[0]["rate"]
+            return plan.with_rate_at(0 if earlier is None else earlier.epochs, first), 0
+        if self.learning_rate != "auto":
+            return plan, 0
+        if earlier is not None and self.learning_rate_:
+            return plan._replace(eta0=self.learning_rate_), 0
+        if not np.isnan(plan.eta0):
+            return plan, 0
+        # With early stopping the fit may end while the rate is still near its initial value, and
+        # ends with a better model the smaller the rate was.
+        tried, slower = (plan, 1.0) if run.held_out is None else (plan._replace(decay=1.0), 10**0.5)
+        scratch = state if earlier is None else _new_state(plan, problem)
+        rate, trials = choose_rate(self._trial(make, tried, problem, scratch, rng), rng)
+        return plan._replace(eta0=rate / slower), trials
+
     def _trial(
-        self, task: Task, state: State, rng: np.random.Generator
-    ) -> Callable[[float], Trainer]:
-        """Return what makes trainers that begin anew, on one state: new memory is slow at first."""
+        self,
+        make: MakeTrainer,
+        plan: Plan,
+        problem: SoftmaxProblem,
+        state: State,
+        rng: np.random.Generator,
+    ) -> Callable[[float], SoftmaxTrainer]:
+        """Return a function that makes trainers from the initial state.
+
+        All use one state, which is reset: allocating new memory is slow.
+        """
         seed = int(rng.integers(2**63))
 
-        def begin_anew(eta0: float) -> Trainer:
-            trial = task._replace(plan=task.plan._replace(eta0=eta0))
-            _begin(self.init, trial.plan, task.problem, state)
-            return self._trainer(trial, state, np.random.default_rng(seed))
+        def start_over(eta0: float) -> SoftmaxTrainer:
+            trial = plan._replace(eta0=eta0)
+            reset(self.init, trial, problem, state)
+            return make(plan=trial, state=state, rng=np.random.default_rng(seed))
 
-        return begin_anew
+        return start_over
 
-    def _note(self, plan: Plan) -> None:
-        self.learning_rate_ = plan.eta0 if SOLVERS[plan.solver].takes_rate else None
+    def _publish(self, plan: Plan) -> None:
+        """Set the public attributes of the plan."""
+        self.learning_rate_ = plan.eta0 if self._traits.takes_rate else None
         self.plan_ = plan._asdict()
 
-    def _finish(self, trainer: Trainer, held_out: Any = None) -> None:
-        if not is_finite(trainer.state):
-            raise divergence(self, trainer.plan)
-        self._weights = trainer.weights()
-        if held_out is not None and self.link == "softmax" and self.posterior is None:
-            X, y, weight = held_out
-            c = suited_multiple(self._weights, X, y, weight, self._threads())
-            self._weights = multiplied(self._weights, c)
-            self.history_[-1]["multiple"] = c
-
-    def _fit_lbfgs(self, X: Any, y: Array, weight: Array, earlier: Weights | None) -> Self:
-        n_classes = self.classes_.size
-        self._note(make_plan(self, n_classes, 1.0))
-        seen = {"estimator": self, "X": X, "y": self.classes_[y]}
+    def _fit_lbfgs(self, rows: LabelledRows, earlier: SoftmaxFit | None) -> Self:
+        X, y, weight = rows.with_mean_weight_one()
+        X, n_classes = in_memory(X), self.classes_.size
+        self._publish(make_plan(self, n_classes, 1.0))
+        data = {"estimator": self, "X": X, "y": self.classes_[y]}
         context = self._init_callback_context()
-        context.call_on_fit_task_begin(**seen)
+        context.call_on_fit_task_begin(**data)
         if earlier is None:
             start = np.zeros((X.shape[1], n_classes)), np.zeros(n_classes)
         else:
-            start = self._class_weights().T, earlier.bias[earlier.slots]
+            start = self._class_weights().T, earlier.weights.bias[earlier.weights.slots]
         W, bias = fit_lbfgs(
             X,
             y,
-            of_mean_one(weight),
+            weight,
             n_classes,
             alpha=float(self.alpha),
             fit_intercept=bool(self.fit_intercept),
@@ -250,92 +242,100 @@ class Softmax(Inference):
         self.n_iter_ = len(self.history_)
         W = np.ascontiguousarray(W.T, self.dtype)
         self._forget()
-        self._weights = Weights(W, np.ones(n_classes), bias, np.arange(n_classes))
-        solution = {"_weights": self._weights}
-        context.call_on_fit_task_end(**seen, reconstruction_attributes=lambda: solution)
+        self._fitted = SoftmaxFit(Weights(W, bias, np.ones(n_classes), np.arange(n_classes)))
+        solution = {"_fitted": self._fitted}
+        context.call_on_fit_task_end(**data, reconstruction_attributes=lambda: solution)
         return self
 
-    # --------------------------------------------------------------------- going on from before
+    # ----------------------------------------------------------------- continuing an earlier fit
 
-    def _earlier(self) -> Weights | None:
-        """Return the weights of an earlier fit, if there was one."""
-        earlier = getattr(self, "_weights", None)
-        if earlier is not None and sp.issparse(earlier.W):
-            raise ValueError("the model is sparse: call densify before you go on training it")
+    def _earlier(self) -> SoftmaxFit | None:
+        """Return the result of an earlier fit, if there was one."""
+        earlier: SoftmaxFit | None = getattr(self, "_fitted", None)
+        if earlier is not None and sp.issparse(earlier.weights.W):
+            raise ValueError("the model is sparse: call densify before you train it further")
         return earlier
 
     def _forget(self) -> None:
-        """Leave nothing of an earlier fit: should this one fail, there is no model."""
-        for name in ("_weights", "_stream", "_epochs", "_local", "_layout"):
+        """Delete the result of an earlier fit: if this one fails, there is no model."""
+        for name in ("_fitted", "_layout"):
             self.__dict__.pop(name, None)
 
-    def _resume(
-        self, earlier: Weights, whose: str, plan: Plan, problem: Problem, rng: np.random.Generator
+    def _continue(
+        self,
+        earlier: SoftmaxFit,
+        rows_key: str,
+        plan: Plan,
+        problem: SoftmaxProblem,
+        rng: np.random.Generator,
     ) -> State:
-        """Return the state of an earlier fit; for other rows with local variables of their own."""
-        state = laid_out(earlier, _uses_blocks(plan, problem.X), problem.y.size, plan.dtype)
-        known, u = getattr(self, "_local", ("", None))
-        if known == whose:
+        """Return the state of an earlier fit, with new local variables if the rows differ."""
+        sparse = _has_blocks(plan, problem.X)
+        state = copy_to_state(earlier.weights, sparse, problem.size, plan.dtype)
+        key, u = earlier.local or ("", None)
+        if key == rows_key:
             state.u[:] = u
-        elif SOLVERS[plan.solver].formulations:
-            state.u[:] = local_variables(plan, problem, state, earlier.slots, rng)
+        elif self._traits.formulations:
+            state.u[:] = local_variables(plan, problem, state, rng)
         return state
 
-    def _partial_fit(
-        self, X: Any, y: Array, weight: Array, classes: Array, ids: Array | None
-    ) -> Self:
-        """Take one epoch over a batch; the rate goes on falling from where it was."""
-        if not weight.any():
+    def _partial_fit(self, rows: LabelledRows, classes: Array, ids: Array | None) -> Self:
+        """Take one epoch over a batch; the learning rate continues to fall."""
+        if not rows.weight.any():
             return self
         earlier = self._earlier()
         if earlier is None:
-            weights = new_weights_for(is_sparse(X), classes.size, X.shape[1], self.dtype)
+            width = rows.X.shape[1]
+            weights = zero_weights(sp.issparse(rows.X), classes.size, width, self.dtype)
+            self.history_ = []
         else:
-            weights = grow(earlier, self.classes_, classes)
-        rows = np.flatnonzero(weight)
-        X, y, weight = drop_weightless(X, y, weight)
-        slots = weights.slots
-        own_slots = look_up(slots.astype(np.int32), y)
-        problem = make_problem(X, own_slots, weight, classes.size, self.dtype)
-        plan = make_plan(self, classes.size, float(problem.sqnorm.mean(dtype=np.float64)))
-        # A fit before them has let the rate fall. Nobody knows how many batches there will be:
-        # within one it stays the same.
-        taken = getattr(self, "_epochs", 0)
-        fallen = (1.0 + taken) ** -2 if plan.decay is None else plan.decay**taken
+            weights = add_classes(earlier.weights, self.classes_, classes)
+        ids = None if ids is None else ids[np.flatnonzero(rows.weight)]
+        rows = rows.without_zero_weights()
+        X, sqnorm = in_precision(rows.X, rows.y, self.dtype)
+        problem = make_problem(X, sqnorm, rows.y, rows.weight, weights.slots)
+        plan = make_plan(self, classes.size, problem.mean_sqnorm)
+        # An earlier fit has decreased the rate by the factor `fallen`. The number of batches is
+        # unknown: within a batch the rate is constant.
+        epochs_before = 0 if earlier is None else earlier.epochs
+        fallen = (1.0 + epochs_before) ** -2 if plan.decay is None else plan.decay**epochs_before
         plan = plan._replace(epochs=1, exact_epochs=0, decay=1.0)
-        stream = getattr(self, "_stream", None) or new_stream(problem.counts[:0], y.size, plan)
-        problem.counts[: stream.counts.size] += stream.counts
-        if plan.damping and stream.damping[0]:
-            plan = plan._replace(damping=float(stream.damping[0]))
-        seen, first = stream.rows
-        rng = np.random.default_rng([self._seed(), taken, seen])
-        sampler = make_sampler(plan, X, problem.y, problem.counts, rng)
-        task = Task(problem, plan, slots, sampler, some_rows(X, y, weight, classes.size))
+        partial_state = None if earlier is None else earlier.partial
+        partial_state = partial_state or new_partial_state(problem.counts[:0], problem.size, plan)
+        problem.counts[: partial_state.counts.size] += partial_state.counts
+        if plan.damping and partial_state.damping[0]:
+            plan = plan._replace(damping=float(partial_state.damping[0]))
+        rows_before, first_rows = partial_state.rows
+        rng = np.random.default_rng([self._seed(), epochs_before, rows_before])
+        sampler = self._sampler(plan, problem, rng)
+        sample = sample_for_loss(rows, classes.size)
+        make = self._maker(plan, problem, sampler, sample)
         if self.learning_rate == "auto":
             rate = getattr(self, "learning_rate_", None) if earlier is not None else None
             if rate is None:
-                rate, _ = choose_rate(self._trial(task, _new_state(plan, problem), rng), rng)
+                scratch = _new_state(plan, problem)
+                rate, _ = choose_rate(self._trial(make, plan, problem, scratch, rng), rng)
             plan = plan._replace(eta0=rate)
-        # Explicit steps may run away, and must not take the model along.
-        lay_out = in_place if plan.solver == "implicit" else laid_out
-        state = lay_out(weights, _uses_blocks(plan, X), y.size, plan.dtype)
-        local = bool(SOLVERS[plan.solver].formulations)
-        if local:
-            state.u[:] = local_variables(plan, problem, state, slots, rng)
-        if local and ids is not None:
-            recall(stream, ids[rows], state.u)
-        # Batches may be of any size, so the rate falls with the rows seen, not with the calls.
-        slower = plan._replace(eta0=plan.eta0 * fallen / float(np.sqrt(1.0 + seen / first)))
-        history = [] if earlier is None else self.history_
-        with self._trainer(task._replace(plan=slower), state, rng, taken) as trainer:
-            record = trainer.epoch() | {"epoch": len(history) + 1}
-            runaway_check(self, trainer, y)(record)
-            self._finish(trainer)
-        self._note(plan)
-        self.__dict__.pop("_local", None)
+        # Explicit steps may diverge, and must not destroy the model.
+        to_state = reuse_as_state if self._traits.is_implicit else copy_to_state
+        state = to_state(weights, _has_blocks(plan, X), problem.size, plan.dtype)
+        has_local = bool(self._traits.formulations)
+        if has_local:
+            state.u[:] = local_variables(plan, problem, state, rng)
+        if has_local and ids is not None:
+            restore_local_variables(partial_state, ids, state.u)
+        # Batches may have any size, so the rate falls with the rows visited, not with the calls.
+        slower = plan._replace(
+            eta0=plan.eta0 * fallen / float(np.sqrt(1.0 + rows_before / first_rows))
+        )
+        with make(plan=slower, state=state, rng=rng, epochs_before=epochs_before) as trainer:
+            train_batch(self, trainer)
+        self._publish(plan)
         self.classes_ = classes
-        stream = stream._replace(counts=problem.counts, rows=np.array([seen + y.size, first]))
-        self._stream = remember(stream, ids[rows], state.u) if local and ids is not None else stream
-        self.history_ = [*history, record]
-        self.n_iter_ = len(self.history_)
+        partial_state = partial_state._replace(
+            counts=problem.counts, rows=np.array([rows_before + problem.size, first_rows])
+        )
+        if has_local and ids is not None:
+            partial_state = keep_local_variables(partial_state, ids, state.u)
+        self._fitted = self._fitted._replace(partial=partial_state, epochs=epochs_before)
         return self

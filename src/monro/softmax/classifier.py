@@ -8,27 +8,36 @@ from sklearn.base import ClassifierMixin
 from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
 
-from monro import checks
-from monro.mapped import take_rows
+from monro.checks.labels import (
+    apply_class_weight,
+    check_class_targets,
+    class_codes,
+    encode_classes,
+    label_arrays,
+    map_codes,
+)
+from monro.checks.rows import row_weights, validate_rows
+from monro.fitting.run import LabelledRows
+from monro.mapped.matrices import select_rows
 from monro.rows import Array
-from monro.softmax.base import Softmax
-from monro.softmax.labels import expand, is_indicator, name_columns, read_indicator
-from monro.softmax.plans import check_parameters
-from monro.softmax.solvers import SOLVERS
+from monro.softmax.base import SoftmaxBase
+from monro.softmax.multilabel import expand, is_indicator, name_columns, read_indicator
+from monro.softmax.parameters import check_softmax_parameters
+from monro.softmax.solvers import SOLVERS, solvers_that
 
 
-def _streams(estimator: Any) -> bool:
+def _has_partial_fit(estimator: Any) -> bool:
     """Raise AttributeError if the solver has no partial_fit."""
     traits = SOLVERS.get(estimator.solver)
-    if traits is not None and not traits.streams:
-        able = ", ".join(repr(name) for name, t in SOLVERS.items() if t.streams)
+    if traits is not None and not traits.has_partial_fit:
+        able = solvers_that(lambda t: t.has_partial_fit)
         raise AttributeError(
             f"solver={estimator.solver!r} needs all rows at once: for partial_fit use {able}"
         )
     return True
 
 
-class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
+class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
     r"""Softmax regression whose steps cost the same for ten classes and for a million.
 
     Maximises the likelihood: minimises, over a weight vector and an intercept for each class,
@@ -43,86 +52,87 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
     Parameters
     ----------
     solver : str
-        "implicit", "umax", "vanilla" and "sco" are unbiased; "augment-reduce" raises a lower bound
-        of the likelihood; "ove", "nce" and "importance" are the biased methods they replace;
-        "exact" and "lbfgs" use all classes. docs/softmax.md compares.
+        "implicit", "umax", "vanilla" and "sco" are unbiased; "augment-reduce" maximises a lower
+        bound of the likelihood; "ove", "nce" and "importance" are the biased methods they replace;
+        "exact" and "lbfgs" use all classes. docs/softmax.md compares them.
     link : {"softmax", "probit", "logistic"}
-        How scores become probabilities: the class of highest utility is chosen, which is its score
+        How scores become probabilities: the chosen class is the one of highest utility, its score
         plus Gumbel, Gaussian or logistic noise. The last two are for "augment-reduce".
     formulation : {"auto", "difference", "raman"}
-        Which double sum "implicit", "umax" and "vanilla" work on: eq. 5 or eq. 8 of the paper.
+        The double sum that "implicit", "umax" and "vanilla" minimise: eq. 5 or eq. 8 of the paper.
         "auto" is "raman" for "implicit" from a warm start, else "difference".
     init : {"auto", "zero"}
-        "auto" begins at the log frequencies of the classes; "zero" at zero, as the paper does.
+        "auto" starts from the log frequencies of the classes; "zero" from zero, as in the paper.
     sampling : {"auto", "block", "uniform", "frequency", "neighbour"}
-        Which classes an example meets: blocks of 16, all alike; single classes; blocks by their
-        frequency; by the labels of rows that share a feature, and by frequency. "auto" is for
-        "implicit" all of at most 256 classes, else "neighbour", with all of up to 4,096 classes in
-        the last fifth of the epochs; for the other unbiased solvers "frequency"; for the biased
-        methods what they are known with.
+        Which classes a step draws: blocks of 16 classes, uniformly; single classes, uniformly;
+        blocks by frequency; blocks by the labels of rows that share a feature, and by frequency.
+        "auto" is, for "implicit", all of at most 256 classes, else "neighbour", with all of up to
+        4,096 classes in the last fifth of the epochs; for the other unbiased solvers "frequency";
+        for the biased methods the sampling of their papers.
     examples_per_step, classes_per_step : int, optional
-        By default what suits the solver: 1 and 16 (80 to 320 for "neighbour"); 100 and 5 for the
+        The default depends on the solver: 1 and 16 (80 to 320 for "neighbour"); 100 and 5 for the
         biased methods.
     alpha : float
-        Strength of the ridge on the weights; intercepts are free.
+        Strength of the ridge on the weights; intercepts are not penalised.
     learning_rate : "auto" or float
-        η0 of an example. "auto" finds it by short trials, in about a tenth of the fit's time.
+        The initial rate η0. "auto" finds it by short trials, in about a tenth of the fit's time.
     epoch_decay : float, optional
-        What the rate is multiplied by after each epoch. By default the rate of "implicit" falls to
-        0 with the square of the epochs left, that of others by 0.9 an epoch (as it does with
-        early_stopping or tol, where the end is not known).
+        The factor of the rate after each epoch. By default the rate of "implicit" falls to 0 with
+        the square of the epochs left; that of other solvers, and with early_stopping or tol, is
+        multiplied by 0.9.
     max_epochs : int
-        Passes over the data at most; iterations of "lbfgs".
+        The maximal number of passes over the data, or of iterations of "lbfgs".
     tol : float, optional
         Stop when the log-loss (the validation loss with early_stopping) has not improved by more
         than tol for 3 epochs.
     delta, radius : float
-        Of "umax": the threshold δ and the bound B_W on each class's weights, None for no bound.
+        For "umax": the threshold δ and the bound B_W on the norm of each class's weights, None for
+        no bound.
     classes : array, optional
-        All labels, where some may not occur in training.
+        All labels, if some may not occur in the training data.
     class_weight : dict, "balanced" or None
         Multiplies the weights of each class's rows.
     posterior : {None, "gaussian"}
-        "gaussian" fits, with "augment-reduce", a mean and a standard deviation of every weight:
-        alpha then is the precision of the prior per example, and must be above 0. Probabilities
-        are means over the posterior. `coef_std_` and `summary` tell the errors.
+        "gaussian", for "augment-reduce", fits a mean and a standard deviation of every weight:
+        alpha is then the precision of the prior per example, and must be above 0. Probabilities
+        are means over the posterior. `coef_std_` and `summary` return standard errors.
     fit_intercept : bool
-        Whether to learn intercepts; without, ``intercept_`` is 0.
+        Whether to learn intercepts; if False, ``intercept_`` is 0.
     dtype : {"float32", "float64"}
         Precision of the weights. In float32 they take 4·K·D bytes.
     shuffle : bool
-        Visit the rows in a new random order each epoch.
+        Whether to visit the rows in a new random order each epoch.
     early_stopping : bool
-        Hold out rows, watch their exact log-loss, stop when it no longer falls, restore the best,
-        and, where these rows show that the model is less sure than it may be, multiply all scores
-        by the number that suits them best ("multiple" in the last record of ``history_``).
+        Hold out rows, monitor their exact log-loss, stop when it no longer falls, and restore the
+        best epoch. If these rows show that the model is underconfident, multiply all scores by the
+        factor that minimises their loss ("multiple" in the last record of ``history_``).
     validation_fraction : float
-        The share of the rows to hold out.
+        The fraction of the rows to hold out.
     warm_start : bool
-        Whether `fit` goes on from the last fit's weights.
+        Whether `fit` continues from the weights of the last fit.
     n_jobs : int, optional
-        Threads; -1 for all cores. They share the weights without locks: with more than one the
-        result is not the same bits each time, though its loss is the same.
+        The number of threads; -1 for all cores. Threads share the weights without locks: with more
+        than one, results are not reproducible to the bit, though the loss is the same.
     random_state : int, RandomState or None
-        The same number gives the same bits on one thread.
+        The seed. With one thread the same seed gives the same bits.
     verbose : int
-        1 shows a progress bar (lines, where there is no terminal) with the log-loss so far.
+        1 shows a progress bar with the current log-loss (lines, if there is no terminal).
 
     Attributes
     ----------
     coef_ : array of shape (n_classes, n_features); (1, n_features) for two classes
-        Made anew at each access.
+        Computed at each access.
     intercept_ : array of shape (n_classes,) or (1,)
     classes_ : array of shape (n_classes,)
     history_ : list of dict
-        For each epoch: epoch, seconds, rate and loss, which is that of the classes drawn, before
-        each step: cheap, and an underestimate. With verbose or tol also log_loss, exact over all
+        For each epoch: epoch, seconds, rate and loss, estimated from the classes drawn before each
+        step: cheap, and an underestimate. With verbose or tol also log_loss, exact over all
         classes on at most 2,000 of the rows; with early_stopping validation_loss, exact. The first
-        record also has chosen, a line that says what "auto" was taken for, and why.
+        record also has chosen, a line that says how "auto" was resolved, and why.
     n_iter_ : int
-        Epochs taken.
+        The number of epochs taken.
     learning_rate_ : float or None
-        η0 as used.
+        The η0 that was used.
     plan_ : dict
         What "auto" and None were resolved to.
 
@@ -225,20 +235,20 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
         ----------
         X : array, CSR matrix or data frame of shape (n_rows, n_features); or larger than memory
             A path (of a store, a Parquet file or a folder of them), an Arrow data set, table or
-            reader, or an iterable of chunks ``(X, y)``, which is gone through once. All but a store
-            is written as one to a temporary folder first (docs/data.md).
+            reader, or an iterable of chunks ``(X, y)``, which is read once. Anything but a store is
+            first converted to one in a temporary folder (docs/data.md).
         y : array of shape (n_rows,), or array or sparse matrix of shape (n_rows, n_labels)
             Labels of at least two classes. In a matrix, 1 where a row has the label, else 0: a row
-            of n labels counts as n examples of weight 1/n, a row of none is left out. Its columns
-            are the labels 0, 1, 2, … or, in order, those of the parameter ``classes``.
+            with n labels counts as n examples of weight 1/n, a row without labels is ignored. Its
+            columns are the labels 0, 1, 2, … or, in order, those of the parameter ``classes``.
             With Parquet and Arrow the name of the column of labels, by default as in
-            `monro.data.read`; with a store or chunks, which have them, None.
+            `monro.data.read`; with a store or chunks, which contain them, None.
         sample_weight : array of shape (n_rows,), optional
-            A row of weight 2 counts as two; a row of weight 0 does not count. With a store in its
-            order.
+            A row of weight 2 counts as two; a row of weight 0 does not count. For a store, in the
+            order of its rows.
         checkpoint : str or Path, optional
-            A file to keep the progress in. Should the process be killed, the same call goes on from
-            there, and ends with the same bits (on one thread) as if nothing had happened.
+            A file to save the progress in. If the process is killed, the same call resumes from it,
+            and ends with the same bits (on one thread) as an uninterrupted fit.
 
         Returns
         -------
@@ -248,61 +258,61 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
         --------
         >>> from monro import SoftmaxClassifier
         >>> X = [[0, 1], [1, 0], [1, 1]]
-        >>> Y = [[1, 0, 0], [0, 1, 1], [1, 1, 1]]  # of three labels the last row has all
+        >>> Y = [[1, 0, 0], [0, 1, 1], [1, 1, 1]]  # the last row has all three labels
         >>> SoftmaxClassifier(random_state=0).fit(X, Y).predict([[0, 1]])
         array([0])
 
-        From Arrow, of which the labels are one column:
+        From an Arrow table, with the labels in one column:
 
         >>> import pyarrow as pa
         >>> table = pa.table({"x": [0.1, 0.2, 1.1, 1.3], "fruit": ["fig", "fig", "kiwi", "kiwi"]})
         >>> SoftmaxClassifier(random_state=0).fit(table, "fruit").classes_
         array(['fig', 'kiwi'], dtype='<U4')
         """
-        check_parameters(self)
-        goes_on = self.warm_start and hasattr(self, "_weights")
+        check_softmax_parameters(self)
+        continues = self.warm_start and hasattr(self, "_fitted")
         X, y, names = self._open(X, y, sample_weight)
         if is_indicator(y):
-            X, y, weight, classes = self._examples(X, y, sample_weight, not goes_on, self.classes)
-            codes = checks.codes(y, classes, "is not among classes")
+            X, y, weight, classes = self._examples(X, y, sample_weight, not continues, self.classes)
+            codes = class_codes(y, classes, "is not among classes")
         else:
-            X, y = checks.data(self, X, y, reset=not goes_on, names=names)
-            weight = checks.weights(sample_weight, X)
-            found, codes = checks.encode(y)
+            X, y = validate_rows(self, X, y, reset=not continues, names=names)
+            weight = row_weights(sample_weight, X)
+            found, codes = encode_classes(y)
             classes = found if self.classes is None else self._declared(found)
-            codes = checks.recode(found, codes, classes, "is not among classes")
+            codes = map_codes(found, codes, classes, "is not among classes")
         if classes.size < 2:
             raise ValueError(
                 f"y holds one class only ({classes.tolist()[0]!r}): a classifier needs at least 2 "
                 "classes; name the others in classes="
             )
-        if goes_on and not np.array_equal(classes, self.classes_):
+        if continues and not np.array_equal(classes, self.classes_):
             raise ValueError(
                 "warm_start: the classes of y differ from those the model was fitted on; use "
                 "warm_start=False, or partial_fit, which takes new classes"
             )
-        weight = checks.class_weighted(weight, self.class_weight, classes, codes)
+        weight = apply_class_weight(weight, self.class_weight, classes, codes)
         if not weight.any():
             raise ValueError("sample_weight and class_weight leave no row a weight above 0")
-        return self._fit(X, codes, weight, classes, checkpoint)
+        return self._fit(LabelledRows(X, codes, weight), classes, checkpoint)
 
     def _declared(self, y: Array) -> Array:
-        """Return the classes that the parameter names."""
-        declared, _ = checks.labels({"classes": self.classes, "y": y})
+        """Return the labels of the parameter `classes`, sorted; y are labels found in the data."""
+        declared, _ = label_arrays({"classes": self.classes, "y": y})
         return np.unique(declared)
 
     def _examples(
         self, X: Any, y: Any, sample_weight: Any, reset: bool, named: Any, known: Any = None
     ) -> tuple[Any, Array, Array, Array]:
-        """Return rows, labels and weights of one label each, and the labels of the columns."""
-        X = checks.data(self, X, reset=reset)
+        """Return rows, labels and weights of single-label examples, and the columns' labels."""
+        X = validate_rows(self, X, reset=reset)
         Y = read_indicator(y, X.shape[0])
         labels = name_columns(Y.shape[1], named, known)
         rows, codes, share = expand(Y)
-        weight = checks.weights(sample_weight, X)[rows] * share
-        return take_rows(X, rows), labels[codes], weight, labels
+        weight = row_weights(sample_weight, X)[rows] * share
+        return select_rows(X, rows), labels[codes], weight, labels
 
-    @available_if(_streams)  # type: ignore[untyped-decorator]
+    @available_if(_has_partial_fit)  # type: ignore[untyped-decorator]
     def partial_fit(
         self,
         X: Any,
@@ -314,20 +324,20 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
     ) -> Self:
         """Take one epoch over a batch of rows; labels not seen before become new classes.
 
-        The rate goes on falling from where the last batch, or a fit, has left it.
+        The learning rate continues to fall from its value after the last batch or fit.
 
         Parameters
         ----------
         X : array, CSR matrix or data frame of shape (n_rows, n_features)
         y : array of shape (n_rows,), or array or sparse matrix of shape (n_rows, n_labels)
-            As in `fit`. Columns of a matrix are the labels of ``classes``, here or as a parameter;
-            else those the model knows, where they are not 0, 1, 2, …
+            As in `fit`. Columns of a matrix are the labels of ``classes``, given here or as a
+            parameter; else those that the model knows, unless they are 0, 1, 2, …
         classes : array, optional
-            Labels that will occur.
+            Labels that will occur in this or later batches.
         sample_weight : array of shape (n_rows,), optional
         sample_id : array of int of shape (n_rows,), optional
-            Who each row is. A row that comes again goes on with its own local variable, which
-            otherwise has to be estimated anew. Not with a matrix of labels.
+            Identifies each row. A row that occurs in several batches continues with its own local
+            variable, which is otherwise estimated again. Not with a matrix of labels.
 
         Returns
         -------
@@ -340,13 +350,13 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
         >>> model = SoftmaxClassifier(random_state=0)
         >>> for _ in range(50):
         ...     model = model.partial_fit(np.eye(3)[[0, 1]], ["fig", "kiwi"])
-        >>> for _ in range(50):  # a class that nobody had foreseen
+        >>> for _ in range(50):  # a new class
         ...     model = model.partial_fit(np.eye(3), ["fig", "kiwi", "pear"])
         >>> model.predict(np.eye(3))
         array(['fig', 'kiwi', 'pear'], dtype='<U4')
         """
-        check_parameters(self)
-        first = not hasattr(self, "_weights")
+        check_softmax_parameters(self)
+        first = not hasattr(self, "_fitted")
         if is_indicator(y):
             if sample_id is not None:
                 raise ValueError("sample_id: with a matrix of labels a row is several examples")
@@ -354,23 +364,25 @@ class SoftmaxClassifier(ClassifierMixin, Softmax):  # type: ignore[misc]
             known = None if first else self.classes_
             X, y, weight, classes = self._examples(X, y, sample_weight, first, columns, known)
         else:
-            X, y = checks.data(self, X, y, reset=first)
-            checks.class_targets(y)
-            weight = checks.weights(sample_weight, X)
+            X, y = validate_rows(self, X, y, reset=first)
+            check_class_targets(y)
+            weight = row_weights(sample_weight, X)
         if isinstance(self.class_weight, str):
             raise ValueError(
                 "class_weight='balanced' needs all rows at once: for partial_fit give a dict"
             )
         named = {"the model": None if first else self.classes_, "the parameter": self.classes}
-        grown = np.unique(np.concatenate(checks.labels(named | {"classes": classes, "y": y})))
-        if grown.size < 2:
+        all_classes = np.unique(np.concatenate(label_arrays(named | {"classes": classes, "y": y})))
+        if all_classes.size < 2:
             raise ValueError(
                 "partial_fit: one class is known so far, two are needed; name more in classes="
             )
-        codes = np.searchsorted(grown, y)
+        codes = np.searchsorted(all_classes, y)
         ids = None if sample_id is None else self._check_ids(sample_id, y.size)
-        weight = checks.class_weighted(weight, self.class_weight, grown, codes, more_to_come=True)
-        return self._partial_fit(X, codes, weight, grown, ids)
+        weight = apply_class_weight(
+            weight, self.class_weight, all_classes, codes, more_to_come=True
+        )
+        return self._partial_fit(LabelledRows(X, codes, weight), all_classes, ids)
 
     @staticmethod
     def _check_ids(sample_id: Any, n: int) -> Array:

@@ -1,7 +1,7 @@
-"""The five papers redone, each by one command: what they tabulate and plot, beside what they say.
+"""Reproductions of five papers: their tables and plots, with the published figures beside ours.
 
-A study is a list of trials, which are plain data; `runner` runs those not run yet and keeps each
-result as a line of JSON; `chapter` makes tables and plots of the results there are.
+A study is a list of trials, which are plain data. `runner` runs the trials that have no result yet
+and appends each result to a file as a line of JSON; `chapter` makes tables and plots of them.
 """
 
 from importlib import import_module
@@ -12,7 +12,7 @@ NAMES = ("unbiased-softmax", "augment-reduce", "sparse-averaging", "implicit-sgd
 
 
 def get(name: str) -> Study:
-    """Return the study of that name.
+    """Return the study with the given name.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Paper 001: augment and reduce. Its synthetic classes (§4.1), its Tables 1 to 3 and its Figure 2.
 
-Settings and steps are the paper's, for one-vs-each (OVE), too; "as printed" has also its local
-steps for probit and logistic, which hardly move. Likelihoods are exact, by quadrature where they
-have to be.
+Settings and steps are the paper's, also for one-vs-each (OVE). "As printed" uses the paper's local
+steps for probit and logistic, which are too small to move. Likelihoods are exact, for probit and
+logistic by quadrature.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,12 +19,12 @@ from monro._math import fast_exp, fast_log
 from monro.links import ENTROPY, LINKS
 from monro.report.content import Curve, Plot, Section, Table
 from monro.rows import Array
-from monro.softmax import variational
-from monro.softmax.reduce import PlainModel, make_model
+from monro.softmax.training import variational_trainer
 from monro.studies import data
 from monro.studies.cells import number, percent, ratio
+from monro.studies.monitoring import fit_monitored
 from monro.studies.study import Outcome, Study, Tick, Trial, only, where
-from monro.studies.watch import watched
+from monro.variational.augment_reduce import PlainModel, make_model
 
 TITLES = {"mnist": "MNIST", "bibtex": "Bibtex", "omniglot": "Omniglot"}
 METHODS = ("OVE", "softmax", "probit", "logistic")
@@ -59,57 +59,57 @@ PAPER_ERROR = {"OVE": 3.65e-6, "softmax": 3.00e-6}
 
 # -------------------------------------------------------------------- one-vs-each at the same steps
 
-_BOUND_EVERY = 64  # examples: a logarithm costs as much as the step, and no step needs the bound
+_BOUND_EVERY = 64  # examples: its logarithms cost as much as a step, which does not need them
 
 
 @lanes_leaf
 def _sigmoids(z: Array, log_c: Array) -> None:
-    """Replace z by ``c σ(z)``, 0 for a class left out."""
+    """Replace z by ``c σ(z)``; 0 for a masked class."""
     one = z.dtype.type(1.0)
     for d in range(z.size):
-        there = one if z[d] > -1e29 else one - one
-        z[d] = there * fast_exp(log_c[d]) / (one + fast_exp(-z[d]))
+        present = one if z[d] > -1e29 else one - one
+        z[d] = present * fast_exp(log_c[d]) / (one + fast_exp(-z[d]))
 
 
 @lanes_leaf
-def _each(z: Array, log_c: Array) -> Any:
-    """Return ``Σ c log σ(-z)``."""
+def _one_vs_each_bound(z: Array, log_c: Array) -> Any:
+    """Return ``Σ c log σ(-z)`` over the classes that are not masked."""
     one = z.dtype.type(1.0)
     bound = z.dtype.type(0.0)
     for d in range(z.size):
-        there = one if z[d] > -1e29 else one - one
+        present = one if z[d] > -1e29 else one - one
         softplus = max(z[d], one - one) + fast_log(one + fast_exp(-abs(z[d])))
-        bound -= there * fast_exp(log_c[d]) * softplus
+        bound -= present * fast_exp(log_c[d]) * softplus
     return bound
 
 
 class OneVsEach(NamedTuple):
-    """Eq. 10: ``Σ c_k log σ(s_y - s_k)``, no local variable."""
+    """Eq. 10: ``Σ c_k log σ(s_y - s_k)``, without a local variable."""
 
-    def begin(self) -> tuple[float, float]:
-        """Return what is kept for an example: nothing."""
+    def initial(self) -> tuple[float, float]:
+        """Return the state of an example, which is not used."""
         return 1.0, 1.0
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Return the noise of n examples: none."""
         return np.zeros((n, 2))
 
-    def respond(self, z, log_c, memory, i, a, first, second):  # type: ignore[no-untyped-def]
+    def local_step(self, z, log_c, memory, i, a, first, second):  # type: ignore[no-untyped-def]
         """Replace z by the gradient; return the bound."""
-        bound = _BOUND_EVERY * _each(z, log_c) if i % _BOUND_EVERY == 0 else 0.0
+        bound = _BOUND_EVERY * _one_vs_each_bound(z, log_c) if i % _BOUND_EVERY == 0 else 0.0
         _sigmoids(z, log_c)
         return bound
 
 
 @contextmanager
-def bound_of(method: str) -> Iterator[str]:
-    """Yield the link to ask for; inside, the method's own local steps are taken."""
+def use_bound(method: str) -> Iterator[str]:
+    """Yield the link to fit with; within the context, fits take the local steps of the method."""
     link, *printed = method.split(", ")
     if method == "OVE":
         model: Any = OneVsEach()
     else:
         model = PlainModel(LINKS[link], ENTROPY[link]) if printed else make_model(link)
-    with mock.patch.object(variational, "make_model", return_value=model):
+    with mock.patch.object(variational_trainer, "make_model", return_value=model):
         yield "softmax" if method == "OVE" else link
 
 
@@ -117,13 +117,13 @@ def bound_of(method: str) -> Iterator[str]:
 
 
 def trials(quick: bool) -> list[Trial]:
-    """Return what is to be run; quick: Bibtex, two epochs."""
+    """Return the trials; if quick, those of Bibtex with two epochs."""
     sets = ["bibtex"] if quick else list(TITLES)
     found = [Trial("table 1", name, {}) for name in sets]
     for name in sets:
         train, _, _, _, batch, _, iterations = SETTINGS[name]
         epochs = 2 if quick else max(1, round(iterations * batch / train))
-        # On Omniglot each of these would take another quarter of an hour.
+        # On Omniglot each of these would take a quarter of an hour more.
         printed = () if quick or name == "omniglot" else ("probit" + PRINTED, "logistic" + PRINTED)
         exact = () if name == "omniglot" else (EXACT,)
         found += [
@@ -147,7 +147,7 @@ def trials(quick: bool) -> list[Trial]:
 
 
 def _rows(name: str) -> data.Data:
-    """Return the rows as the paper has them: pixels from 0 to 1, features as they are."""
+    """Return the rows as in the paper: pixels from 0 to 1, other features unscaled."""
     loaders = {"mnist": data.mnist, "bibtex": data.bibtex, "omniglot": data.omniglot}
     rows = loaders[name](scaled=False)
     known = np.isin(rows.test_y, np.unique(rows.y))
@@ -155,8 +155,8 @@ def _rows(name: str) -> data.Data:
 
 
 @cache
-def _draws(classes: int, n: int) -> tuple[Array, Array]:
-    """Return labels of classes with probability ∝ p², p uniform, and no features."""
+def _synthetic_labels(classes: int, n: int) -> tuple[Array, Array]:
+    """Return rows without features, and labels: classes have probability ∝ p², p uniform."""
     rng = np.random.default_rng(0)
     p = rng.random(classes) ** 2
     _, y = np.unique(rng.choice(classes, n, p=p / p.sum()), return_inverse=True)
@@ -164,19 +164,19 @@ def _draws(classes: int, n: int) -> tuple[Array, Array]:
 
 
 def _fit(method: str, X: Any, y: Array, epochs: int, sizes: dict[str, Any], tick: Tick) -> Any:
-    """Return a model and the curve of its bound, after each epoch."""
+    """Return a fitted model, and the curve of its bound after each epoch."""
     common: dict[str, Any] = {"random_state": 0, "max_epochs": epochs}
     if method == EXACT:
         model = SoftmaxClassifier(solver="exact", **common)
-        return model, watched(model, lambda fitted: {}, tick, X, y)
-    with bound_of(method) as link:
+        return model, fit_monitored(model, lambda fitted: {}, tick, X, y)
+    with use_bound(method) as link:
         model = SoftmaxClassifier(solver="augment-reduce", link=link, **sizes, **common)
-        curve = watched(model, lambda fitted: {}, tick, X, y)
+        curve = fit_monitored(model, lambda fitted: {}, tick, X, y)
     return model, curve | {"bound": [-record["loss"] for record in model.history_]}
 
 
 def run(trial: Trial, tick: Tick) -> dict[str, Any]:
-    """Fit one model by one bound; on real data test it."""
+    """Fit one model by one bound, and evaluate it."""
     have = trial.settings
     if trial.part == "table 1":
         rows = _rows(trial.data)
@@ -193,7 +193,7 @@ def run(trial: Trial, tick: Tick) -> dict[str, Any]:
         X, y = rows.X, rows.y
         *_, batch, drawn, _ = SETTINGS[trial.data]
     else:
-        X, y = _draws(have["classes"], have["rows"])
+        X, y = _synthetic_labels(have["classes"], have["rows"])
         batch, drawn = 500, 100
     sizes = {"examples_per_step": batch, "classes_per_step": drawn}
     model, curve = _fit(have["method"], X, y, have["epochs"], sizes, tick)
@@ -201,7 +201,7 @@ def run(trial: Trial, tick: Tick) -> dict[str, Any]:
     found: dict[str, Any] = {"seconds_per_epoch": float(np.median(np.diff(ends)))}
     if trial.part == "table 2":
         return found
-    step = max(1, len(curve["epochs"]) // 100)  # a hundred points are enough to draw
+    step = max(1, len(curve["epochs"]) // 100)  # a hundred points are enough for a plot
     found |= {name: curve[name][::step] for name in ("epochs", "seconds", "bound") if name in curve}
     if trial.part == "section 4.1":
         return found | _probabilities(model, y, curve["bound"][-10:])
@@ -214,7 +214,7 @@ def run(trial: Trial, tick: Tick) -> dict[str, Any]:
 
 
 def _probabilities(model: Any, y: Array, bounds: list[float]) -> dict[str, Any]:
-    """Return the bound and how near the classes' probabilities come to their frequencies."""
+    """Return the bound, and the error of the probabilities against the frequencies of classes."""
     n = y.size
     frequency = np.bincount(y) / n
     P = model.predict_proba(np.empty((1, 0)))[0]
@@ -227,11 +227,11 @@ def _probabilities(model: Any, y: Array, bounds: list[float]) -> dict[str, Any]:
     }
 
 
-# ------------------------------------------------------------------------------- what is to be seen
+# -------------------------------------------------------------------------------- tables and plots
 
 
 def sections(outcomes: Sequence[Outcome]) -> list[Section]:
-    """Return the paper's tables and its figure."""
+    """Return the tables and the figure of the paper."""
     found = []
     if any(where(outcomes, "section 4.1")):
         found.append(_synthetic(outcomes))
@@ -257,10 +257,10 @@ def _synthetic(outcomes: Sequence[Outcome]) -> Section:
         )
     columns = ["method", "bound", "paper", "log-likelihood", "its maximum", "error of p", "paper"]
     text = (
-        "300,000 draws from 10,000 classes, those that occur; no features: only their "
-        "probabilities are learnt. The bound of A&R is that of the likelihood itself, OVE's is a "
-        "product over all pairs of classes and orders of magnitude below. The paper's random draws "
-        "are others."
+        "300,000 draws from 10,000 classes, of which those that occur are kept. There are no "
+        "features: only the probabilities of classes are learnt. A&R bounds the likelihood "
+        "itself; the bound of OVE is a product over all pairs of classes, which is orders of "
+        "magnitude lower. The paper has other random draws."
     )
     return Section(
         "Ten thousand classes (section 4.1)", text, [Table("No features", columns, rows)]
@@ -280,9 +280,9 @@ def _sizes(outcomes: Sequence[Outcome]) -> Section:
         rows.append([*cells, f"{batch}", f"{drawn}", f"{iterations:,}"])
     columns = ["data", "train", "test", "features", "classes", "|B|", "|S|", "iterations"]
     text = (
-        "In brackets is the paper's number where it differs: Bibtex is there in another split of "
-        "the same rows, and test rows with a label that no training row has are left out. "
-        "EURLex-4K and AmazonCat-13K could not be had."
+        "The paper's number is in brackets where it differs: the paper has another split of the "
+        "rows of Bibtex, and test rows with a label that no training row has are left out here. "
+        "EURLex-4K and AmazonCat-13K were not available."
     )
     return Section("Data and settings (Table 1)", text, [Table("Data", columns, rows)])
 
@@ -300,7 +300,9 @@ def _times(outcomes: Sequence[Outcome]) -> Section:
     columns = ["seconds an epoch"]
     for method in METHODS:
         columns += [NAMES[method], "paper", "paper / ours"]
-    text = "One thread. The paper's machine is not named: read the ratios as orders of magnitude."
+    text = (
+        "One thread. The paper does not name its machine: read the ratios as orders of magnitude."
+    )
     return Section("Time (Table 2)", text, [Table("Median seconds an epoch", columns, rows)])
 
 
@@ -330,11 +332,11 @@ def _predictive(outcomes: Sequence[Outcome]) -> Section:
     columns = ["data, method", "test log-lik.", "by 1,000 draws", "paper", "accuracy, %", "paper"]
     text = (
         "“By 1,000 draws” is the paper's importance sampler for probit and logistic noise; the "
-        "figure before it is the exact integral. “As printed” are the paper's local steps of size "
-        "0.01 (1 + t)^-0.9, which leave the variational parameters where they began; the others "
-        "are natural ones. Exact softmax is full-softmax SGD at its automatic rate for as many "
-        "epochs; on Bibtex, which has more parameters than rows, how far it gets before it "
-        "overfits decides the test likelihood, and the paper does not say how far it went."
+        "figure before it is the exact integral. “As printed” takes the paper's local steps of "
+        "size 0.01 (1 + t)^-0.9, which hardly change the variational parameters; the other rows "
+        "take natural-gradient steps. Exact softmax is full-softmax SGD at its automatic rate for "
+        "as many epochs. Bibtex has more parameters than rows: there the test likelihood depends "
+        "on how far the fit gets before it overfits, and the paper does not say how far it went."
     )
     return Section("Prediction (Table 3)", text, [Table("Test rows", [*columns, "s"], rows)])
 
@@ -356,14 +358,14 @@ def _bounds(outcomes: Sequence[Outcome]) -> Section:
         if curves:
             plots.append(Plot(f"{title}: bound on the training likelihood", "nats a row", curves))
     text = (
-        "The bound that each method climbs, on the training rows, by time. A&R bounds the "
-        "likelihood more tightly than OVE, and nearly reaches that of exact softmax."
+        "The bound that each method maximises, on the training rows, over time. A&R's bound is "
+        "tighter than that of OVE, and nearly reaches the likelihood of exact softmax."
     )
     return Section("Bounds (Figure 2)", text, plots)
 
 
 def findings(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str]]:
-    """Return the summary's rows."""
+    """Return the rows of this study in the summary."""
     rows = []
     for outcome in where(outcomes, "section 4.1", method="softmax"):
         what = "10,000 classes: A&R's bound on the log-likelihood"
@@ -373,8 +375,8 @@ def findings(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str]]:
         if result is not None:
             paper = PAPER[name][1]
             what = f"{title}, A&R softmax: test log-likelihood and accuracy"
-            told = f"{result['log_likelihood']:.3f}, {percent(result['accuracy'], 1)} %"
-            rows.append((what, f"{paper[0]:.3f}, {percent(paper[1], 1)} %", told))
+            ours = f"{result['log_likelihood']:.3f}, {percent(result['accuracy'], 1)} %"
+            rows.append((what, f"{paper[0]:.3f}, {percent(paper[1], 1)} %", ours))
     for name, title in TITLES.items():
         result = only(outcomes, "table 2", data=name, method="softmax")
         if result is not None:
@@ -389,9 +391,9 @@ STUDY = Study(
     "Augment and reduce",
     "Ruiz, Titsias, Dieng and Blei, Augment and reduce: stochastic inference for large categorical "
     "distributions, 2018",
-    "A class is chosen where its score plus a random error is largest: Gumbel errors make a "
-    "softmax, Gaussian ones a multinomial probit, logistic ones a multinomial logistic model. The "
-    "paper keeps the error of the chosen class as a variable (augment); given it, the classes are "
+    "The class whose score plus a random error is largest is chosen: Gumbel errors give a softmax, "
+    "Gaussian errors a multinomial probit, logistic errors a multinomial logistic model. The paper "
+    "keeps the error of the chosen class as a variable (augment); given it, the classes are "
     "independent, and a few of them are enough for a step (reduce).",
     tuple(TITLES),
     trials,

@@ -1,12 +1,12 @@
-"""Numbers as tables show them."""
+"""Formatting of numbers in tables."""
 
 from typing import Any
 
-NONE = "–"
+MISSING = "–"
 
 
-def number(value: float | None, form: str = ".4f", *, missing: str = NONE) -> str:
-    """Return a number, or a dash where there is none.
+def number(value: float | None, form: str = ".4f", *, missing: str = MISSING) -> str:
+    """Return a number as text, or `missing` (a dash) for None.
 
     Examples
     --------
@@ -17,29 +17,29 @@ def number(value: float | None, form: str = ".4f", *, missing: str = NONE) -> st
 
 
 def ratio(value: float | None, base: float | None, form: str = ".2f") -> str:
-    """Return how many times the base a value is.
+    """Return ``value / base`` as text, or a dash if either is missing.
 
     Examples
     --------
     >>> ratio(3.0, 2.0), ratio(None, 2.0)
     ('1.50', '–')
     """
-    return NONE if value is None or not base else f"{value / base:{form}}"
+    return MISSING if value is None or not base else f"{value / base:{form}}"
 
 
 def percent(value: float | None, digits: int = 2) -> str:
-    """Return a share in percent.
+    """Return a share in percent as text, or a dash for None.
 
     Examples
     --------
     >>> percent(0.0625), percent(None)
     ('6.25', '–')
     """
-    return NONE if value is None else f"{100.0 * value:.{digits}f}"
+    return MISSING if value is None else f"{100.0 * value:.{digits}f}"
 
 
 def last(result: dict[str, Any] | None, name: str) -> float | None:
-    """Return the end of a curve, None where the fit diverged or was not run."""
+    """Return the last value of a curve; None if the fit diverged or was not run."""
     if result is None or result.get("diverged") or not result.get(name):
         return None
     value: float | None = result[name][-1]

@@ -1,4 +1,4 @@
-"""The data sets of the studies, as the papers prepare them. Files are checked when read."""
+"""The data sets of the studies, prepared as in the papers. Reading verifies the checksums."""
 
 import gzip
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class Data(NamedTuple):
 
 
 def _rows(name: str) -> Data:
-    """Return both parts of a set; of several labels the lowest."""
+    """Return both parts of a data set; of several labels the lowest."""
     width = registry.find(name).features
     parts: list[Any] = []
     for part in ("train", "test"):
@@ -35,39 +35,39 @@ def _rows(name: str) -> Data:
     return Data(*parts)
 
 
-def _lengthened(data: Data) -> Data:
-    """Return the same with rows of unit length."""
+def _unit_rows(data: Data) -> Data:
+    """Return the data with rows scaled to unit length."""
     return data._replace(X=normalize(data.X), test_X=normalize(data.test_X))
 
 
 @cache
 def rcv1() -> Data:
-    """Return news by whether it is of corporate affairs."""
+    """Return RCV1: news, labelled by whether they are about corporate affairs (CCAT)."""
     return _rows("rcv1")
 
 
 @cache
 def bibtex(*, scaled: bool = True) -> Data:
-    """Return entries of a bibliography by their first tag."""
+    """Return Bibtex: bibliography entries, labelled by their first tag."""
     data = _rows("bibtex")
-    return _lengthened(data) if scaled else data
+    return _unit_rows(data) if scaled else data
 
 
 @cache
 def delicious() -> Data:
-    """Return pages by their first tag."""
-    return _lengthened(_rows("delicious"))
+    """Return Delicious: web pages, labelled by their first tag."""
+    return _unit_rows(_rows("delicious"))
 
 
 @cache
 def rcv1_topics() -> Data:
-    """Return news by its first topic."""
-    return _lengthened(_rows("rcv1-topics"))
+    """Return RCV1 topics: news, labelled by their first topic."""
+    return _unit_rows(_rows("rcv1-topics"))
 
 
 @cache
 def covtype() -> Data:
-    """Return forest by whether its cover is of class 2; features standardised."""
+    """Return covtype: forest cover, class 2 against the others; features standardised."""
     data = read(registry.resolve("covtype"), target=registry.find("covtype").target)
     assert data.y is not None
     X = np.asarray(data.X, dtype=np.float64)
@@ -79,26 +79,26 @@ def covtype() -> Data:
 
 @cache
 def covtype_unit() -> Data:
-    """Return the same with rows of unit length, as papers 003 and 004 have alpha and Delta."""
-    return _lengthened(covtype())
+    """Return covtype with unit rows, as papers 003 and 004 prepare alpha and Delta."""
+    return _unit_rows(covtype())
 
 
 def _file(name: str, extra: str) -> bytes:
-    """Return the contents of a set's further file."""
+    """Return the decompressed contents of one file of a data set."""
     files = [*registry.find(name).parts.values(), *registry.find(name).extra]
     (file,) = (file for file in files if file.path.endswith(extra))
     return gzip.decompress(registry.fetch(file).read_bytes())
 
 
 def _images(name: str, file: str, *, scaled: bool) -> Array:
-    """Return rows of unit length, or pixels from 0 to 1."""
+    """Return images as rows: scaled to unit length, or pixels from 0 to 1."""
     pixels = np.frombuffer(_file(name, file), np.uint8, offset=16).reshape(-1, 784) / 255.0
     return normalize(pixels) if scaled else pixels
 
 
 @cache
 def mnist(*, scaled: bool = True) -> Data:
-    """Return handwritten digits."""
+    """Return MNIST: handwritten digits."""
     parts: list[Array] = []
     for part in ("train", "t10k"):
         labels = np.frombuffer(_file("mnist", f"{part}-labels-idx1-ubyte.gz"), np.uint8)[8:]
@@ -108,7 +108,7 @@ def mnist(*, scaled: bool = True) -> Data:
 
 @cache
 def omniglot(*, scaled: bool = True) -> Data:
-    """Return handwritten characters of fifty alphabets."""
+    """Return Omniglot: handwritten characters of fifty alphabets."""
     parts: list[Array] = []
     for part in ("train", "test"):
         labels = _file("omniglot", f"{part}-labels.txt.gz").split()
@@ -119,9 +119,9 @@ def omniglot(*, scaled: bool = True) -> Data:
 
 @cache
 def next_word(name: str = "wikitext2", words: int = 4096) -> tuple[sp.csr_matrix, Array]:
-    """Return one-hot rows for the previous word, rare ones together, and the next word.
+    """Return one-hot rows of the previous word, with rare words merged, and the next word.
 
-    Lines end with a word of their own; words are numbered from frequent to rare.
+    Each line ends with a special word. Words are numbered from frequent to rare.
     """
     text = _file(name, "train.txt.gz").decode()
     _, ids, counts = np.unique(
@@ -136,7 +136,7 @@ def next_word(name: str = "wikitext2", words: int = 4096) -> tuple[sp.csr_matrix
 
 @cache
 def conll2000() -> tuple[Sentences, Sentences]:
-    """Return sentences with their chunks, to train on and to test."""
+    """Return the training and test sentences of CoNLL-2000, with their chunk tags."""
     train, test = (read_conll(registry.resolve(f"conll2000/{part}")) for part in ("train", "test"))
     return train, test
 
@@ -150,5 +150,5 @@ LOADERS: dict[str, Callable[[], Data]] = {
 
 
 def first(data: Data, n: int) -> Data:
-    """Return the first n training rows, and as many test rows."""
+    """Return the first n training rows and the first n test rows."""
     return Data(data.X[:n], data.y[:n], data.test_X[:n], data.test_y[:n])

@@ -1,9 +1,9 @@
 """Paper 003: implicit SGD in Bottou's package. Its four tables and its three plots of robustness.
 
-No bias, λ = 1e-5, η_t = η0/(1 + βλη0 t), β = 1, as there. covtype stands in for alpha, which could
-not be had. The paper's implicit step is not the exact one: for the hinge it tries the two ends of
-the step and never stops on the kink; for the log loss it leaves the ridge out. Both are run, beside
-the exact step.
+As in the paper there is no intercept, λ = 1e-5, η_t = η0/(1 + βλη0 t) and β = 1. covtype replaces
+alpha, which was not available. The paper's implicit step is not the exact one: for the hinge it
+tries the two ends of the step and never stops at the kink; for the log loss it omits the ridge.
+Both are run, beside the exact step.
 """
 
 import time
@@ -16,21 +16,25 @@ import numpy as np
 from monro import LinearClassifier
 from monro._jit import kernel
 from monro.errors import DivergenceError
-from monro.fitting import visiting_order
-from monro.linear.solvers import Problem, make_solver
-from monro.linear.state import Examples, State, new_state, weights
-from monro.linear.train import choose_rate, mean_loss
-from monro.losses import Hinge, Log
+from monro.fitting.order import visiting_order
+from monro.linear.descent_state import DescentState, new_state, weights
+from monro.linear.examples import Examples
+from monro.linear.objective import mean_loss
+from monro.linear.problem import Problem
+from monro.linear.rate import choose_rate
+from monro.linear.solvers import SOLVERS, make_solver
+from monro.losses import CLASSIFICATION
+from monro.penalties import Ridge
 from monro.report.content import Curve, Plot, Section, Table
 from monro.rows import Array, add, as_rows, dot, sqnorm
 from monro.schedules import Bottou, rate
 from monro.studies import data
-from monro.studies.cells import NONE, number, percent, ratio
+from monro.studies.cells import MISSING, number, percent, ratio
 from monro.studies.study import Outcome, Study, Tick, Trial, only, where
 
 LAM = 1e-5
 PRINTED = "implicit, as printed"
-SOLVERS = ("sgd", "asgd", "implicit", "aisgd", PRINTED)
+COMPARED = ("sgd", "asgd", "implicit", "aisgd", PRINTED)
 OTHERS = ("sgdqn", "sgdqn-flawed", "casgd")
 TITLES = {"rcv1": "RCV1-CCAT", "covtype": "covtype"}
 NAMES = {
@@ -64,20 +68,21 @@ PRINTED_RATE = {("rcv1", "log"): 10.0, ("covtype", "hinge"): 10.0, ("covtype", "
 
 
 def trials(quick: bool) -> list[Trial]:
-    """Return what is to be run; a trial of robustness has a whole grid."""
+    """Return the trials; a trial of robustness fits a model for each value of a grid."""
     size = {"rows": 2_000 if quick else 0, "epochs": 2 if quick else 10}
     found = [
         Trial("table", name, {"loss": loss, "solver": solver} | size)
         for name, loss in PAPER
-        for solver in SOLVERS
+        for solver in COMPARED
     ]
     for loss in ("hinge", "log"):
-        for solver in SOLVERS[:1] + SOLVERS[-1:] if quick else (*SOLVERS, *OTHERS):
+        for solver in COMPARED[:1] + COMPARED[-1:] if quick else (*COMPARED, *OTHERS):
+            traits = SOLVERS["implicit" if solver == PRINTED else solver]
             for vary in GRIDS:
-                if solver.startswith("sgdqn") and vary == "decay":
-                    continue  # it has none
+                if vary == "decay" and not traits.takes_decay:
+                    continue
                 settings = {"loss": loss, "solver": solver, "vary": vary, "intercept": False}
-                if solver != "casgd":  # its centre goes into the intercept
+                if not traits.centred:  # the centre goes into the intercept
                     found.append(Trial("robustness", "rcv1", settings | size))
             if solver != PRINTED and not quick:
                 settings = {"loss": loss, "solver": solver, "vary": "rate", "intercept": True}
@@ -90,9 +95,9 @@ def trials(quick: bool) -> list[Trial]:
 
 @kernel
 def hinge_as_printed_epoch(
-    examples: Examples, order: Array, schedule: Bottou, lam: float, state: State
+    examples: Examples, order: Array, schedule: Bottou, lam: float, state: DescentState
 ) -> None:
-    """Eqs. 12 and 13: the step for a margin below 1, and if it ends above 1, no step at all."""
+    """Eqs. 12 and 13: the step for a margin below 1; no step if the margin would end above 1."""
     rows = examples.rows
     r = state.r
     s = state.scale[0]
@@ -116,23 +121,21 @@ def hinge_as_printed_epoch(
 
 
 def _printed(problem: Problem, loss: str, eta0: float, decay: float, epochs: int) -> Array:
-    """Return the weights of the paper's implicit SGD."""
+    """Return the weights of implicit SGD as the paper prints it."""
     rng = np.random.default_rng(0)
-    n = problem.examples.y.size
-    if loss == "log":  # no ridge, and half the decay
-        plain = problem._replace(lam=0.0)
+    n, lam = problem.examples.y.size, problem.penalty.strength
+    if loss == "log":  # without the ridge, and with half the decay
+        plain = problem._replace(penalty=Ridge(0.0))
         solver: Any = make_solver(plain, "implicit", "bottou", eta0, 0.0)
-        solver.schedule = Bottou(eta0, 0.5 * decay * problem.lam)
+        solver.schedule = Bottou(eta0, 0.5 * decay * lam)
         state = solver.start()
         for _ in range(epochs):
             solver.sweep(visiting_order(n, rng), state)
         return solver.solution(state)[0]  # type: ignore[no-any-return]
     state = new_state(problem.n_features)
-    schedule = Bottou(eta0, decay * problem.lam)
+    schedule = Bottou(eta0, decay * lam)
     for _ in range(epochs):
-        hinge_as_printed_epoch(
-            problem.examples, visiting_order(n, rng), schedule, problem.lam, state
-        )
+        hinge_as_printed_epoch(problem.examples, visiting_order(n, rng), schedule, lam, state)
     return weights(state)[0]
 
 
@@ -147,7 +150,7 @@ def _rows(name: str, n: int) -> data.Data:
 
 def _problem(X: Any, y: Array, loss: str, lam: float) -> Problem:
     examples = Examples(as_rows(X), np.where(y > 0, 1.0, -1.0), np.ones(y.size))
-    return Problem(Hinge() if loss == "hinge" else Log(), examples, lam, False, X.shape[1])
+    return Problem(CLASSIFICATION[loss](), Ridge(lam), examples, False, X.shape[1])
 
 
 def fit(
@@ -161,7 +164,7 @@ def fit(
     decay: float = 1.0,
     intercept: bool = False,
 ) -> dict[str, Any]:
-    """Return seconds, test error and test cost of one fit, None where it diverges."""
+    """Return the seconds, test error and test cost of one fit; None if it diverges."""
     test = _problem(rows.test_X, rows.test_y, loss, alpha)
     begin = time.perf_counter()
     if solver == PRINTED:
@@ -192,7 +195,7 @@ def run(trial: Trial, tick: Tick) -> dict[str, Any]:
     rows = _rows(trial.data, have["rows"])
     loss, solver, epochs = have["loss"], have["solver"], have["epochs"]
     intercept = have.get("intercept", False)
-    # Compiles; averages begin with the second epoch.
+    # Compiles the kernels; averaging starts in the second epoch.
     fit(data.first(rows, 200), loss, solver, 2, intercept=intercept)
     if trial.part == "table":
         given = PRINTED_RATE.get((trial.data, loss), "auto") if solver == PRINTED else "auto"
@@ -201,7 +204,7 @@ def run(trial: Trial, tick: Tick) -> dict[str, Any]:
     found: dict[str, Any] = {"grid": grid, "error": []}
     for k, each in enumerate(grid):
         one = fit(rows, loss, solver, epochs, intercept=intercept, **{have["vary"]: each})
-        # A fit that diverges has learnt nothing.
+        # A fit that diverges counts as random guessing.
         found["error"].append(0.5 if one["error"] is None else one["error"])
         tick((k + 1) / len(grid))
     if have["vary"] == "rate":
@@ -209,11 +212,11 @@ def run(trial: Trial, tick: Tick) -> dict[str, Any]:
     return found
 
 
-# ------------------------------------------------------------------------------- what is to be seen
+# -------------------------------------------------------------------------------- tables and plots
 
 
 def sections(outcomes: Sequence[Outcome]) -> list[Section]:
-    """Return the paper's tables and plots, and a summary of robustness."""
+    """Return the tables and plots of the paper, and a summary of robustness."""
     found = []
     for name, title in TITLES.items():
         items = [_table(outcomes, name, loss) for loss in ("hinge", "log")]
@@ -221,13 +224,13 @@ def sections(outcomes: Sequence[Outcome]) -> list[Section]:
             continue
         text = (
             "Ten epochs; test error and cost (mean loss on the test rows plus the ridge). The "
-            "paper's RCV1 has 781,265 training rows, ours 14,401: its errors are lower for that "
-            "reason, and its seconds more."
+            "paper's RCV1 has 781,265 training rows, ours 14,401: that is why its errors are lower "
+            "and its times longer."
         )
         if name == "covtype":
             text = (
-                "In place of alpha: 464,809 rows of 54 features here, 250,000 of 500 there; the "
-                "figures beside are alpha's, and only the order of the algorithms can be compared."
+                "covtype replaces alpha: it has 464,809 rows of 54 features, alpha 250,000 of 500. "
+                "The paper's figures are those of alpha: compare the order of the algorithms only."
             )
         found.append(Section(f"{title}: time, error and cost", text, items))
     if any(where(outcomes, "robustness")):
@@ -237,7 +240,7 @@ def sections(outcomes: Sequence[Outcome]) -> list[Section]:
 
 def _table(outcomes: Sequence[Outcome], name: str, loss: str) -> Table:
     rows = []
-    for solver in SOLVERS:
+    for solver in COMPARED:
         result = only(outcomes, "table", data=name, loss=loss, solver=solver)
         if result is None:
             continue
@@ -259,16 +262,16 @@ def _table(outcomes: Sequence[Outcome], name: str, loss: str) -> Table:
     return Table(f"{TITLES[name]}, {loss} loss", [*columns, "paper"], rows)
 
 
-_VARIED = {
+_VARIED_PARAMETERS = {
     "alpha": ("the ridge λ", "Regularisation"),
-    "rate": ("the first rate η0", "Learning rate"),
+    "rate": ("the initial rate η0", "Learning rate"),
     "decay": ("the decay β", "Decay of the rate"),
 }
 
 
 def _robustness(outcomes: Sequence[Outcome]) -> Section:
     items: list[Table | Plot] = []
-    for vary, (what, title) in _VARIED.items():
+    for vary, (what, title) in _VARIED_PARAMETERS.items():
         for loss in ("hinge", "log"):
             found = list(where(outcomes, "robustness", vary=vary, loss=loss, intercept=False))
             curves = [
@@ -284,16 +287,16 @@ def _robustness(outcomes: Sequence[Outcome]) -> Section:
                     Plot(f"{title}, {loss} loss", "test error, %", curves, log_x=True, log_y=True)
                 )
     text = (
-        "Test error on RCV1-CCAT after ten epochs, when one parameter is wrong and the others are "
-        "as they should be (η0 automatic). The paper, by one second of training with the hinge "
-        "loss: implicit SGD is a little more robust to λ, all are alike in η0, and averaging is "
-        "the most robust to the decay."
+        "Test error on RCV1-CCAT after ten epochs with one parameter varied and the others at "
+        "their right values (η0 automatic). The paper finds, after one second of training with "
+        "the hinge loss: implicit SGD is a little more robust to λ, all are alike in η0, and "
+        "averaging is the most robust to the decay."
     )
     return Section("Robustness (three plots)", text, items)
 
 
 def worst_above_best(grid: Sequence[float], errors: Sequence[float]) -> float:
-    """Return the worst error at rates from the best to 10⁴ times it, over the best error.
+    """Return the ratio of the worst error at rates between the best and 10⁴ times it to the best.
 
     Examples
     --------
@@ -302,8 +305,8 @@ def worst_above_best(grid: Sequence[float], errors: Sequence[float]) -> float:
     """
     best = int(np.argmin(errors))
     top = grid[best] * 1e4 * 1.01
-    reach = [e for e, r in zip(errors, grid, strict=True) if grid[best] <= r <= top]
-    return float(max(reach) / errors[best])
+    above = [e for e, r in zip(errors, grid, strict=True) if grid[best] <= r <= top]
+    return float(max(above) / errors[best])
 
 
 def _worst(outcomes: Sequence[Outcome]) -> Section:
@@ -329,30 +332,28 @@ def _worst(outcomes: Sequence[Outcome]) -> Section:
     columns = ["solver", "best η0", "×0.01", "×0.1", "×1", "×10", "×100", "×10⁴"]
     columns += ["worst / best", "automatic (/ best)"]
     text = (
-        "Test error in % at the best first rate and at multiples of it; the worst of those from "
-        'the best to ten thousand times it; and what `learning_rate="auto"` gets by itself.'
+        "Test error in % at the best initial rate and at multiples of it; the worst error at rates "
+        'from the best to ten thousand times it; and the error with `learning_rate="auto"`.'
     )
     return Section("A wrong learning rate, in figures", text, [Table("RCV1-CCAT", columns, rows)])
 
 
 def findings(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str]]:
-    """Return the summary's rows."""
+    """Return the rows of this study in the summary."""
     rows = []
     for loss in ("hinge", "log"):
         result = only(outcomes, "table", data="rcv1", loss=loss, solver="implicit")
         if result is not None and result["error"] is not None:
             paper = PAPER["rcv1", loss][PRINTED]
-            what = (
-                f"RCV1, {loss} loss, implicit SGD: test error and seconds (other rows: see there)"
-            )
-            told = f"{percent(result['error'])} %, {result['seconds']:.2f} s"
-            rows.append((what, f"{paper[1]:.2f} %, {paper[0]:.2f} s", told))
+            what = f"RCV1, {loss} loss, implicit SGD: test error and seconds (of different rows)"
+            ours = f"{percent(result['error'])} %, {result['seconds']:.2f} s"
+            rows.append((what, f"{paper[1]:.2f} %, {paper[0]:.2f} s", ours))
         robust = only(
             outcomes, "robustness", loss=loss, solver="implicit", vary="rate", intercept=False
         )
         if robust is not None:
             what = f"RCV1, {loss} loss: worst error up to 10⁴ times the best rate, over the best"
-            rows.append((what, NONE, f"{worst_above_best(robust['grid'], robust['error']):.2f}"))
+            rows.append((what, MISSING, f"{worst_above_best(robust['grid'], robust['error']):.2f}"))
     return rows
 
 
@@ -360,10 +361,10 @@ STUDY = Study(
     "implicit-sgd",
     "Implicit SGD",
     "Petcher, Sim, Liu, Sclar and Ramani, Statistics 221 final project (C++ team), 2013",
-    "An ordinary step follows the gradient at the place where it begins, and overshoots if the "
-    "rate is too large. An implicit step takes the gradient where it ends, and cannot. The paper "
-    "puts such steps into Bottou's package and compares time, error and robustness with SGD and "
-    "averaged SGD.",
+    "An ordinary step follows the gradient at the point where it starts, and overshoots if the "
+    "rate is too large. An implicit step uses the gradient at the point where it ends, and cannot "
+    "overshoot. The paper adds such steps to Bottou's package and compares time, error and "
+    "robustness with SGD and averaged SGD.",
     tuple(TITLES),
     trials,
     run,

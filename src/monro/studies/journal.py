@@ -1,7 +1,7 @@
-"""The file of a study's results: a line of JSON for each trial, with what it was made with.
+"""The file of a study's results: one line of JSON per trial, with its provenance.
 
-A line is written whole and at once. Whoever is killed leaves at most a torn last line, which the
-next run takes away: its trial is run again.
+Each line is written at once. A run that is killed leaves at most an incomplete last line, which the
+next run truncates: its trial is run again.
 """
 
 import json
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import monro
-from monro._jit import STAMP
+from monro._cache import source_hash
 from monro.data.registry import data_sets
 from monro.errors import DataError
 from monro.studies.study import Outcome, Trial
@@ -28,7 +28,7 @@ _PACKAGES = ("numpy", "scipy", "numba", "scikit-learn")
 
 
 class Journal:
-    """Results on disk.
+    """The results of a study on disk.
 
     Parameters
     ----------
@@ -39,12 +39,12 @@ class Journal:
     def __init__(self, path: Path):
         self.path = path
         self.outcomes: dict[str, Outcome] = {}
-        self._torn: int | None = None  # where a torn line begins
+        self._incomplete: int | None = None  # the offset of an incomplete last line
         if path.exists():
             self._load(path.read_bytes())
 
     def _load(self, text: bytes) -> None:
-        *lines, torn = text.split(b"\n")
+        *lines, rest = text.split(b"\n")
         for number, line in enumerate(lines, 1):
             try:
                 entry = json.loads(line)
@@ -55,17 +55,17 @@ class Journal:
                     "this is no line of results", self.path, number, "remove the line or the file"
                 ) from None
             self.outcomes[trial.key] = outcome
-        if torn:
-            self._torn = len(text) - len(torn)
+        if rest:
+            self._incomplete = len(text) - len(rest)
 
     def add(self, outcome: Outcome) -> None:
-        """Keep an outcome."""
+        """Append an outcome to the file."""
         entry = outcome._asdict() | {"trial": outcome.trial._asdict()}
-        line = json.dumps(plain(entry), ensure_ascii=False, allow_nan=False) + "\n"
+        line = json.dumps(to_json_types(entry), ensure_ascii=False, allow_nan=False) + "\n"
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        if self._torn is not None:
-            os.truncate(self.path, self._torn)
-            self._torn = None
+        if self._incomplete is not None:
+            os.truncate(self.path, self._incomplete)
+            self._incomplete = None
         with self.path.open("ab") as file:
             file.write(line.encode())
             file.flush()
@@ -73,25 +73,25 @@ class Journal:
         self.outcomes[outcome.trial.key] = Outcome(**json.loads(line) | {"trial": outcome.trial})
 
     def of(self, trials: Iterable[Trial]) -> list[Outcome]:
-        """Return the outcomes of these trials, in their order, as far as they were run."""
+        """Return the outcomes of those of the trials that were run, in the order of the trials."""
         keys = (trial.key for trial in trials)
         return [self.outcomes[key] for key in keys if key in self.outcomes]
 
 
-def plain(value: Any) -> Any:
-    """Return a value as JSON has it; what is no number becomes null.
+def to_json_types(value: Any) -> Any:
+    """Return a value with types that JSON has; NaN and infinities become None (null).
 
     Examples
     --------
-    >>> plain({"a": np.float64(0.5), "b": [np.inf, np.int64(3)], "c": (True, None)})
+    >>> to_json_types({"a": np.float64(0.5), "b": [np.inf, np.int64(3)], "c": (True, None)})
     {'a': 0.5, 'b': [None, 3], 'c': [True, None]}
     """
     if isinstance(value, dict):
-        return {name: plain(each) for name, each in value.items()}
+        return {name: to_json_types(each) for name, each in value.items()}
     if isinstance(value, np.ndarray):
-        return plain(value.tolist())
+        return to_json_types(value.tolist())
     if isinstance(value, (list, tuple)):
-        return [plain(each) for each in value]
+        return [to_json_types(each) for each in value]
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
@@ -99,11 +99,11 @@ def plain(value: Any) -> Any:
     return value
 
 
-def made_with() -> dict[str, Any]:
-    """Return versions and machine."""
+def environment() -> dict[str, Any]:
+    """Return the versions of packages and the machine."""
     return {
         "monro": monro.__version__,
-        "sources": STAMP[:12],
+        "sources": source_hash()[:12],
         "python": platform.python_version(),
         **{name: version(name) for name in _PACKAGES},
         "processor": _processor(),
@@ -112,8 +112,8 @@ def made_with() -> dict[str, Any]:
 
 
 def provenance(trial: Trial, seconds: float) -> dict[str, Any]:
-    """Return what a result was made with: versions, machine, data and time."""
-    return made_with() | {
+    """Return the provenance of a result: versions, machine, seed, data and time."""
+    return environment() | {
         "seed": trial.settings.get("seed", 0),
         "data": _checksums(trial.data),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -122,7 +122,7 @@ def provenance(trial: Trial, seconds: float) -> dict[str, Any]:
 
 
 def _checksums(name: str) -> dict[str, str]:
-    """Return the checksums of a data set's files, which reading them has compared."""
+    """Return the checksums of a data set's files; they were verified when the files were read."""
     if name not in data_sets():
         return {}
     found = data_sets()[name]

@@ -1,18 +1,19 @@
-"""The next word given the one before: thousands of skewed classes, a feature for each word before.
+"""The next word given the previous one: thousands of skewed classes, one feature per previous word.
 
-The best model of these features predicts how often each word followed, the best without them how
-often each word occurs: both log-losses are known, and so is how much of the gap a fit closes.
+The best model with these features predicts the frequencies of words after each previous word; the
+best model without features predicts the frequencies of words. Both log-losses are known, so it is
+known how much of the gap between them a fit closes.
 """
 
 import numpy as np
 import scipy.sparse as sp
 
 from monro.rows import Array
-from monro.softmax.evaluate import Weights, log_normaliser, scores
+from monro.softmax.model import Weights, log_normaliser, scores
 
 
 def bounds(X: sp.csr_matrix, y: Array) -> tuple[float, float]:
-    """Return the log-loss of the words' frequencies, and that of the best model."""
+    """Return the log-loss of the frequencies of words, and that of the best model."""
     n, words = X.shape
     share = np.bincount(y) / n
     share = share[share > 0]
@@ -23,7 +24,7 @@ def bounds(X: sp.csr_matrix, y: Array) -> tuple[float, float]:
 
 
 def log_loss(weights: Weights, X: sp.csr_matrix, codes: Array) -> float:
-    """Return the exact mean over all rows, from one row of each kind."""
+    """Return the exact mean log-loss over all rows, with scores of each distinct row only."""
     words = X.shape[1]
     order = np.argsort(X.indices, kind="stable")
     first = np.searchsorted(X.indices[order], np.arange(words + 1))

@@ -1,4 +1,4 @@
-"""Run the trials of a study that were not run yet."""
+"""Runs the trials of a study that have no result yet."""
 
 import time
 from collections.abc import Collection, Iterator
@@ -6,25 +6,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from monro.progress import patient_console
+from monro.progress import pipe_safe_console
 from monro.studies.journal import Journal, provenance
 from monro.studies.study import Outcome, Study, Tick, Trial
 
 
 def journal_path(folder: Path, study: Study, *, quick: bool) -> Path:
-    """Return the file of a study's results."""
+    """Return the path of the file of a study's results."""
     return folder / f"{study.name}{'-quick' if quick else ''}.jsonl"
 
 
 def check_sets(sets: Collection[str], known: Collection[str], title: str) -> None:
-    """Raise if a data set is none of those that a study, or all together, run on."""
+    """Raise unless all data sets are among the known ones of a study, or of all studies."""
     for name in sets:
         if name not in known:
             raise ValueError(f"--dataset {name}: {title} has {', '.join(known) or 'no data sets'}")
 
 
-def chosen(study: Study, *, quick: bool, sets: Collection[str]) -> list[Trial]:
-    """Return a study's trials, or those on some data sets."""
+def select_trials(study: Study, *, quick: bool, sets: Collection[str]) -> list[Trial]:
+    """Return the trials of a study on some data sets; on all, if none are named."""
     check_sets(sets, study.sets, study.name)
     return [trial for trial in study.trials(quick) if not sets or trial.data in sets]
 
@@ -37,22 +37,22 @@ def run(
     sets: Collection[str] = (),
     show: bool = True,
 ) -> list[Outcome]:
-    """Run what is missing; return all outcomes there are.
+    """Run the trials without a result; return all outcomes.
 
     Parameters
     ----------
     study : Study
     folder : Path
-        Where the results are kept: a run that was killed goes on.
+        The folder of results. A run that was killed resumes from them.
     quick : bool
-        Whether to run it small.
+        Whether to run the small version of the study.
     sets : collection of str
-        The data sets to run on; by default all.
+        The data sets to run on. By default all.
     show : bool
         Whether to show progress.
     """
     journal = Journal(journal_path(folder, study, quick=quick))
-    trials = chosen(study, quick=quick, sets=sets)
+    trials = select_trials(study, quick=quick, sets=sets)
     missing = [trial for trial in trials if trial.key not in journal.outcomes]
     with _progress(study.name, trials, len(trials) - len(missing), show) as begin:
         for trial in missing:
@@ -67,11 +67,14 @@ def run(
 
 @contextmanager
 def _progress(name: str, trials: list[Trial], done: int, show: bool) -> Iterator[Any]:
-    """Yield what begins a trial and returns its tick: a bar on a terminal, lines elsewhere."""
+    """Yield a function that starts a trial and returns its tick.
+
+    Progress is a bar on a terminal, and lines elsewhere.
+    """
     if not show:
         yield lambda trial: lambda share: None
         return
-    console = patient_console(stderr=True)
+    console = pipe_safe_console(stderr=True)
     if done:
         console.print(f"{name}: {done} of {len(trials)} trials were run before", highlight=False)
     if not console.is_terminal:
@@ -88,7 +91,7 @@ def _progress(name: str, trials: list[Trial], done: int, show: bool) -> Iterator
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
-    # The bar moves within a trial, too; trials are counted beside it.
+    # The bar also advances within a trial; the count of trials is beside it.
     with Bar(
         TextColumn(name),
         BarColumn(bar_width=20),

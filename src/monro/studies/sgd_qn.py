@@ -1,8 +1,8 @@
-"""Paper 004, the erratum of SGD-QN: what the flaw does, and what the correction brings.
+"""Paper 004, the erratum of SGD-QN: the effects of the flaw and of the correction.
 
-covtype stands in for Delta, which could not be had: features standardised and rows of unit length
-as in its section 5.3, and "deconditioned", every tenth feature twelve times as large. Log loss,
-because on a plain hinge one example says nothing of the curvature unless its margin crosses 1.
+covtype replaces Delta, which was not available: with standardised features and rows of unit length
+as in section 5.3, and "deconditioned", with every tenth feature multiplied by twelve. The loss is
+the log loss, because with a plain hinge an example shows curvature only if its margin crosses 1.
 """
 
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from monro.report.content import Curve, Plot, Section, Table
-from monro.studies.cells import NONE, last, number, percent
+from monro.studies.cells import MISSING, last, number, percent
 from monro.studies.sgd_qn_runs import FIX, NAMES, SHOWN, every_tenth, run
 from monro.studies.study import Outcome, Study, Trial, where
 
-# Well below the curvature of a feature, 1/(4·54) on covtype: else the ridge's own 1/(λt) is the
-# best rate for all, and there is nothing to learn.
+# Well below the curvature of a feature, 1/(4·54) on covtype: otherwise 1/(λt) is the best rate of
+# all features, and there are no gains to learn.
 LAM = {"covtype": 2e-5, "rcv1": 1e-5}
 VERSIONS = {"normalised": "normalised", "deconditioned": "deconditioned"}
 RATES = {
@@ -27,7 +27,7 @@ RATES = {
 
 
 def trials(quick: bool) -> list[Trial]:
-    """Return what is to be run."""
+    """Return the trials."""
     found = []
     rows = 20_000 if quick else 0  # 0: all
     for version in VERSIONS:
@@ -54,11 +54,11 @@ def trials(quick: bool) -> list[Trial]:
     return found
 
 
-# ------------------------------------------------------------------------------- what is to be seen
+# -------------------------------------------------------------------------------- tables and plots
 
 
 def _best(outcomes: Sequence[Outcome], part: str, measure: str, **wanted: Any) -> dict[str, Any]:
-    """Return the results of each learner at the rate whose curve ends best."""
+    """Return the result of each learner at the rate whose last value of a measure is best."""
     found = {}
     for learner in NAMES.values():
         finite = {
@@ -92,8 +92,8 @@ def _at_rates(
     }
 
 
-def _misses(results: dict[str, Any]) -> dict[str, Any]:
-    """Return the results with costs above the lowest of all."""
+def _with_excess_cost(results: dict[str, Any]) -> dict[str, Any]:
+    """Return the results with `above` added: the cost minus the lowest cost of all results."""
     costs = [c for result in results.values() for c in result["cost"] if c is not None]
     floor = min(costs, default=0.0)
     return {
@@ -104,7 +104,7 @@ def _misses(results: dict[str, Any]) -> dict[str, Any]:
 
 
 def sections(outcomes: Sequence[Outcome]) -> list[Section]:
-    """Return the paper's figures."""
+    """Return the figures of the paper."""
     found = []
     if any(where(outcomes, "dense")):
         found.append(_figure_1(outcomes))
@@ -121,21 +121,21 @@ def sections(outcomes: Sequence[Outcome]) -> list[Section]:
 
 def _figure_1(outcomes: Sequence[Outcome]) -> Section:
     learners = [NAMES["sgd"], NAMES["sgdqn-flawed"]]
-    swept = _misses(_at_rates(outcomes, "dense", learners, version="normalised"))
+    by_rate = _with_excess_cost(_at_rates(outcomes, "dense", learners, version="normalised"))
     rates = sorted({o.trial.settings["rate"] for o in where(outcomes, "dense")})
-    shown = {name for rate in rates[::3] for name in swept if name.endswith(f"= {rate:g}")}
-    some = {name: result for name, result in swept.items() if name in shown}
+    shown = {name for rate in rates[::3] for name in by_rate if name.endswith(f"= {rate:g}")}
+    some = {name: result for name, result in by_rate.items() if name in shown}
     rows = [
         [
             learner,
-            *(number(last(swept.get(f"{learner}, η0 = {r:g}"), "cost"), ".5f") for r in rates),
+            *(number(last(by_rate.get(f"{learner}, η0 = {r:g}"), "cost"), ".5f") for r in rates),
         ]
         for learner in learners
     ]
     text = (
-        "SVMSGD2 and flawed SGD-QN over the first rate η0 = 1/(λ t0). The paper: the flawed "
+        "SVMSGD2 and flawed SGD-QN for initial rates η0 = 1/(λ t0). The paper finds: the flawed "
         "algorithm is never better than the best SVMSGD2, since on dense rows all its gains are "
-        "equal; but a rate that is too large hurts it less."
+        "equal; but too large a rate harms it less."
     )
     table = Table("Train cost after the last epoch", ["η0 →", *(f"{r:.2g}" for r in rates)], rows)
     plots = [
@@ -162,10 +162,10 @@ def _figure_5(outcomes: Sequence[Outcome]) -> Section:
         title = f"{outcome.trial.settings['learner']}: gains of the ten numeric features"
         plots.append(Plot(title, "gain", curves, log_y=True))
     text = (
-        "What each algorithm has learnt of the features, while it learns; the tenth of these is "
-        "twelve times as large as the others. The paper: the gains of the flawed algorithm are all "
-        "equal, those of the straightforward fix jump up and down, those of the corrected one fall "
-        "smoothly, each at its own speed."
+        "The gains that each algorithm learns, during training; the tenth of these features is "
+        "twelve times as large as the others. The paper finds: the gains of the flawed algorithm "
+        "are all equal, those of the straightforward fix oscillate, those of the corrected one "
+        "decrease smoothly, each at its own speed."
     )
     return Section("Learnt gains (Figure 5)", text, plots)
 
@@ -173,7 +173,7 @@ def _figure_5(outcomes: Sequence[Outcome]) -> Section:
 def _figure_6(outcomes: Sequence[Outcome]) -> Section:
     items: list[Table | Plot] = []
     for version, title in VERSIONS.items():
-        best = _misses(_best(outcomes, "dense", "cost", version=version))
+        best = _with_excess_cost(_best(outcomes, "dense", "cost", version=version))
         if NAMES["sgd"] not in best:
             continue
         target = min(best[NAMES["sgd"]]["cost"])
@@ -192,7 +192,7 @@ def _figure_6(outcomes: Sequence[Outcome]) -> Section:
                     learner,
                     f"{result['rate']:.2g}",
                     *(number(result["cost"][k], ".5f") for k in (0, len(result["cost"]) // 2, -1)),
-                    f"{reached[0]:g}" if reached else NONE,
+                    f"{reached[0]:g}" if reached else MISSING,
                     percent(min(result["error"])),
                     number(pattern, ".2f"),
                 ]
@@ -208,14 +208,14 @@ def _figure_6(outcomes: Sequence[Outcome]) -> Section:
             _plot(f"{title}: test error", "error", best, "error"),
         ]
     text = (
-        "Each learner at its best rate. The paper: on normalised rows all three are alike; on "
-        "deconditioned rows only the corrected algorithm is at ease."
+        "Each learner at its best rate. The paper finds: on normalised rows all three are alike; "
+        "on deconditioned rows only the corrected algorithm converges fast."
     )
     return Section("Dense rows (Figure 6)", text, items)
 
 
 def _figures_2_and_7(outcomes: Sequence[Outcome]) -> Section:
-    best = _misses(_best(outcomes, "sparse", "cost"))
+    best = _with_excess_cost(_best(outcomes, "sparse", "cost"))
     rows = []
     for learner, result in best.items():
         at = result["epochs"]
@@ -228,10 +228,10 @@ def _figures_2_and_7(outcomes: Sequence[Outcome]) -> Section:
         )  # fmt: skip
     columns = ["RCV1", "best η0", "cost after half an epoch", "1", "the last"]
     columns += ["test error, %, after half", "1", "the last"]
-    swept = _at_rates(outcomes, "sparse", [NAMES["sgd"], NAMES["sgdqn-flawed"]])
+    by_rate = _at_rates(outcomes, "sparse", [NAMES["sgd"], NAMES["sgdqn-flawed"]])
     text = (
-        "The paper: nothing to see here, all algorithms are done after half of the training rows. "
-        "Its RCV1 has 781,265 of them, ours 14,401: half of ours is not enough."
+        "The paper finds no difference: all algorithms have converged after half of the training "
+        "rows. Its RCV1 has 781,265 of them, ours 14,401: half of ours is not enough."
     )
     items: list[Table | Plot] = [
         Table("Each learner at its best rate", columns, rows),
@@ -239,8 +239,8 @@ def _figures_2_and_7(outcomes: Sequence[Outcome]) -> Section:
             "Best rates: train cost above the lowest", "cost − lowest", best, "above", log_y=True
         ),
         _plot("Best rates: test error", "error", best, "error"),
-        _plot("All rates: train cost", "cost", swept, "cost", log_y=True),
-        _plot("All rates: test error", "error", swept, "error"),
+        _plot("All rates: train cost", "cost", by_rate, "cost", log_y=True),
+        _plot("All rates: test error", "error", by_rate, "error"),
     ]
     return Section("Sparse rows (Figures 2 and 7)", text, items)
 
@@ -254,12 +254,13 @@ def _crf_plots(results: dict[str, Any]) -> list[Plot]:
 
 
 def _figure_3(outcomes: Sequence[Outcome]) -> Section:
-    swept = _at_rates(outcomes, "crf", [NAMES["sgd"], NAMES["sgdqn-flawed"]])
+    by_rate = _at_rates(outcomes, "crf", [NAMES["sgd"], NAMES["sgdqn-flawed"]])
     text = (
-        "Chunking of CoNLL-2000 with CRF++'s template, SVMSGD2 and flawed SGD-QN over first rates. "
-        "The paper: the flawed algorithm needs fewer epochs, though not much less time."
+        "Chunking of CoNLL-2000 with CRF++'s template, SVMSGD2 and flawed SGD-QN at several "
+        "initial rates. The paper finds: the flawed algorithm needs fewer epochs, but not much "
+        "less time."
     )
-    return Section("Sentences (Figure 3)", text, _crf_plots(swept))
+    return Section("Sentences (Figure 3)", text, _crf_plots(by_rate))
 
 
 def _figure_8(outcomes: Sequence[Outcome]) -> Section:
@@ -278,16 +279,16 @@ def _figure_8(outcomes: Sequence[Outcome]) -> Section:
         for name, result in shown.items()
     ]
     text = (
-        "SVMSGD2 and flawed SGD-QN at their best rates, corrected SGD-QN at several. The paper: "
-        "corrected SGD-QN is at its best test performance after 75 seconds, the others need about "
-        "twice that, CRF++ 4300."
+        "SVMSGD2 and flawed SGD-QN at their best rates, corrected SGD-QN at several. The paper "
+        "finds: corrected SGD-QN reaches its best test performance after 75 seconds, the others "
+        "need about twice that, CRF++ 4300."
     )
     table = Table("After epochs", ["learner", *map(str, at)], rows)
     return Section("Sentences (Figure 8)", text, [table, *_crf_plots(shown)])
 
 
 def findings(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str]]:
-    """Return the summary's rows."""
+    """Return the rows of this study in the summary."""
     rows = []
     best = _best(outcomes, "dense", "cost", version="deconditioned")
     if NAMES["sgdqn"] in best and NAMES["sgd"] in best:
@@ -295,7 +296,7 @@ def findings(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str]]:
         result = best[NAMES["sgdqn"]]
         reached = [e for e, c in zip(result["epochs"], result["cost"], strict=True) if c <= target]
         ours = f"{reached[0]:g} of {len(result['epochs'])} epochs" if reached else "never"
-        what = "Deconditioned rows: corrected SGD-QN is where SVMSGD2 ends after"
+        what = "Deconditioned rows: corrected SGD-QN reaches the lowest cost of SVMSGD2 after"
         rows.append((what, "sooner", ours))
     tagged = _best(outcomes, "crf", "objective")
     if len(tagged) == len(NAMES):
@@ -313,9 +314,9 @@ STUDY = Study(
     "SGD-QN",
     "Bordes, Bottou, Gallinari, Chang and Smith, Erratum: SGDQN is less careful than expected, "
     "2010",
-    "SGD-QN gives each feature a learning rate of its own, learnt from the curvature it meets on "
-    "the way. It won a challenge in 2008; two years later its authors found a flaw, which made all "
-    "these rates equal on dense data, and published this correction.",
+    "SGD-QN gives each feature a learning rate of its own, learnt from the curvature it observes "
+    "during training. It won a challenge in 2008; two years later its authors found a flaw, which "
+    "made all these rates equal on dense data, and published this correction.",
     ("covtype", "rcv1", "conll2000"),
     trials,
     run,

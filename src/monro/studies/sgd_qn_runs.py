@@ -1,4 +1,4 @@
-"""The runs of the study of SGD-QN: linear models with their gains, and sentences."""
+"""The runs of the SGD-QN study: linear models with their gains, and taggers of sentences."""
 
 from functools import cache
 from typing import Any
@@ -7,24 +7,29 @@ import numpy as np
 
 from monro import CRFTagger
 from monro._jit import kernel
-from monro.crf import problem as crf
-from monro.crf.solvers import Solver
-from monro.crf.train import Trainer
+from monro.crf import problem as chain_problem
+from monro.crf.corpus import Vocabulary
+from monro.crf.solvers import make_solver as make_chain_solver
+from monro.crf.trainer import ChainTrainer
 from monro.data.conll import Sentences
+from monro.linear.examples import Examples, look_ahead
+from monro.linear.objective import objective
+from monro.linear.problem import Problem
 from monro.linear.sgdqn import GainState, curvature, spread
-from monro.linear.solvers import Problem, QuasiNewton, make_solver
-from monro.linear.state import Examples, look_ahead
-from monro.linear.train import objective
+from monro.linear.sgdqn_flawed import FlawedQuasiNewton
+from monro.linear.solver_base import Options
+from monro.linear.solvers import SOLVERS, make_solver
 from monro.losses import Log, Loss, derivative, value
+from monro.penalties import Penalty, Ridge, strong_convexity
 from monro.rows import Array, add_scaled, as_rows, dot
 from monro.studies import data
+from monro.studies.monitoring import sweep_monitored
 from monro.studies.study import Tick, Trial
-from monro.studies.watch import swept
 
 NAMES = {"sgd": "SVMSGD2", "sgdqn-flawed": "SGD-QN, flawed", "sgdqn": "SGD-QN, corrected"}
 FIX = "SGD-QN, straightforward fix"
-SHOWN = 10  # features whose gains are looked at: of covtype, the numeric ones
-TEMPLATE = "\n".join(  # of CRF++'s example for this task
+SHOWN = 10  # features whose gains are recorded: the numeric ones of covtype
+TEMPLATE = "\n".join(  # that of CRF++'s example for this task
     [
         *(f"U0{k}:%x[{k - 2},0]" for k in range(5)),
         "U05:%x[-1,0]/%x[0,0]",
@@ -43,15 +48,16 @@ TEMPLATE = "\n".join(  # of CRF++'s example for this task
 @kernel
 def straightforward_epoch(
     loss: Loss,
+    penalty: Penalty,
     examples: Examples,
     order: Array,
-    lam: float,
     skip: float,
     penalised: int,
     t0: float,
     state: GainState,
 ) -> float:
-    """Flawed SGD-QN, but with a fresh example for the curvature (section 5.1): its gains jump."""
+    """Flawed SGD-QN, but with a fresh example for the curvature (section 5.1): gains oscillate."""
+    lam = strong_convexity(penalty)
     rows = examples.rows
     w = state.w
     v = state.v
@@ -90,26 +96,25 @@ def straightforward_epoch(
     return total
 
 
-class Straightforward(QuasiNewton):
-    """The flawed solver with that kernel."""
+class Straightforward(FlawedQuasiNewton):
+    """The flawed solver with the kernel of the straightforward fix."""
 
     def __init__(self, problem: Problem, eta0: float):
-        super().__init__(problem, "sgdqn-flawed", eta0, None)
+        super().__init__(problem, SOLVERS["sgdqn-flawed"], Options(eta0=eta0))
 
-    def sweep(self, order: Array, state: GainState, crowd: float = 1) -> float:
+    def sweep(self, order: Array, state: GainState, sigma: float = 1.0) -> float:
         """Step on each example of `order`."""
-        width = self.problem.n_features
+        loss, penalty, width = self.problem.loss, self.problem.penalty, self.problem.n_features
         return straightforward_epoch(
-            self.problem.loss, self.examples, order, self.problem.lam, self.skip, width, self.t0,
-            state,
-        )  # fmt: skip
+            loss, penalty, self.examples, order, self.skip, width, self.t0, state
+        )
 
 
 # ------------------------------------------------------------------------------------ linear models
 
 
 def every_tenth(d: int) -> Array:
-    """Return which of d features are made twelve times as large."""
+    """Return a mask of the features, of d, that are multiplied by twelve."""
     tenth: Array = np.arange(1, d + 1) % 10 == 0
     return tenth
 
@@ -131,7 +136,7 @@ def _curve(
     """Return cost, test error and gains at evenly spaced points of each epoch."""
     n, d = rows.X.shape
     examples = Examples(as_rows(rows.X), rows.y.astype(np.float64), np.ones(n))
-    problem = Problem(Log(), examples, lam, False, d)
+    problem = Problem(Log(), Ridge(lam), examples, False, d)
     if learner == FIX:
         solver: Any = Straightforward(problem, rate)
     else:
@@ -147,14 +152,14 @@ def _curve(
             found["gains"] = (scale * state.gains[:SHOWN]).tolist()
         return found
 
-    curve = swept(problem, solver, measure, tick, epochs=epochs, points=points)
-    if points == 1:  # only the last gains are looked at
+    curve = sweep_monitored(problem, solver, measure, tick, epochs=epochs, points=points)
+    if points == 1:  # only the last gains are used
         curve["gains"] = curve.get("gains", [])[-1:]
     return curve
 
 
 def run(trial: Trial, tick: Tick) -> dict[str, Any]:
-    """Follow one learner at one rate."""
+    """Run one learner at one rate; return its curves."""
     have = trial.settings
     if trial.part == "crf":
         return _tagging(have["learner"], have["rate"], have["epochs"], have["sentences"], tick)
@@ -168,37 +173,38 @@ def run(trial: Trial, tick: Tick) -> dict[str, Any]:
 
 @cache
 def _sentences(n: int) -> tuple[CRFTagger, Any, Any, Sentences]:
-    """Return a tagger that knows the features, both parts encoded, and the test sentences."""
+    """Return a tagger that has the features, both parts encoded, and the test sentences."""
     train, test = data.conll2000()
     if n:
         train, test = (Sentences(each.tokens[:n], each.tags[:n]) for each in (train, test))
     tagger = CRFTagger(template=TEMPLATE, cutoff=3, max_epochs=1, random_state=0)
     tagger.fit(train.tokens, train.tags)
-    # One test sentence has a tag that no other has: there is no loss for it.
+    # One test sentence has a tag that does not occur in training: it has no loss.
     tags = {tag for sentence in train.tags for tag in sentence}
     known = [k for k, sentence in enumerate(test.tags) if tags >= set(sentence)]
-    judged = [[part[k] for k in known] for part in test]
-    return tagger, tagger._problem(*train), tagger._problem(*judged), test
+    known_sentences = [[part[k] for k in known] for part in test]
+    return tagger, tagger._problem(*train), tagger._problem(*known_sentences), test
 
 
 def _tagging(learner: str, rate: float, epochs: int, n: int, tick: Tick) -> dict[str, Any]:
-    tagger, problem, judged, test = _sentences(n)
+    tagger, problem, test_problem, test = _sentences(n)
     (name,) = (name for name, title in NAMES.items() if title == learner)
-    solver = Solver(problem, name, rate)
+    solver = make_chain_solver(problem, name, rate)
     solver.sweep(np.arange(4), solver.start(), False, None)  # compiles
     found: dict[str, Any] = {
         name: [] for name in ("epochs", "seconds", "objective", "test_loss", "fb1")
     }
     rng = np.random.default_rng(0)
-    with Trainer(solver, solver.start(), shuffle=True, rng=rng, epochs=0) as trainer:
+    model = Vocabulary(tagger._fitted.features, tagger.classes_), tagger._fitted.sentences
+    with ChainTrainer(solver, solver.start(), *model, shuffle=True, rng=rng) as trainer:
         for epoch in range(epochs):
             record = trainer.epoch()
             weights = trainer.weights()
-            tagger._weights = weights
+            tagger._fitted = tagger._fitted._replace(weights=weights)
             found["epochs"].append(epoch + 1)
             found["seconds"].append(record["seconds"])
-            found["objective"].append(crf.objective(problem, weights))
-            found["test_loss"].append(crf.mean_loss(judged, weights))
+            found["objective"].append(chain_problem.objective(problem, weights))
+            found["test_loss"].append(chain_problem.mean_loss(test_problem, weights))
             found["fb1"].append(100.0 * tagger.score(test.tokens, test.tags))
             tick((epoch + 1) / epochs)
     return found

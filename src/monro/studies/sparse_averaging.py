@@ -1,7 +1,7 @@
 """Paper 002: averaged SGD without dense operations, and its centred form. It has no experiments.
 
-What it claims is shown instead: T steps on rows with k of n features cost O(n + Tk), where an
-implementation with dense vectors takes O(Tn); and CASGD does not mind where the data lies.
+The study verifies its claims instead: T steps on rows with k of n features cost O(n + Tk), where an
+implementation with dense vectors takes O(Tn); and CASGD is invariant to translations of the data.
 """
 
 import time
@@ -12,16 +12,18 @@ import numpy as np
 import scipy.sparse as sp
 
 from monro._jit import kernel
-from monro.linear.solvers import Problem, make_solver
-from monro.linear.state import Examples
-from monro.linear.train import mean_loss
+from monro.linear.examples import Examples
+from monro.linear.objective import mean_loss
+from monro.linear.problem import Problem
+from monro.linear.solvers import SOLVERS, make_solver
 from monro.losses import Log, derivative
+from monro.penalties import Ridge
 from monro.report.content import Curve, Plot, Section, Table
 from monro.rows import Array, Sparse, as_rows
 from monro.studies import data
 from monro.studies.cells import number, ratio
+from monro.studies.monitoring import sweep_monitored
 from monro.studies.study import Outcome, Study, Tick, Trial, only, where
-from monro.studies.watch import swept
 
 LAM = 1e-2
 ALGORITHMS = {"sgd": "SGD", "asgd": "ASGD", "casgd": "CASGD"}
@@ -32,14 +34,14 @@ SHIFTS = [0.0, 1.0, 10.0]
 
 
 def trials(quick: bool) -> list[Trial]:
-    """Return what is to be run."""
+    """Return the trials."""
     widths = WIDTHS[:3] if quick else WIDTHS
     steps = 2_000 if quick else 50_000
-    places = [(n, 50) for n in widths] + [(100_000, k) for k in LENGTHS if k != 50]
+    sizes = [(n, 50) for n in widths] + [(100_000, k) for k in LENGTHS if k != 50]
     found = [
         Trial("cost", "", {"algorithm": title, "features": n, "nonzeros": k, "steps": steps})
         for title in (*ALGORITHMS.values(), *DENSE.values())
-        for n, k in places
+        for n, k in sizes
     ]
     size = {"rows": 10_000 if quick else 0, "epochs": 2 if quick else 10, "points": 4}
     found += [
@@ -64,9 +66,9 @@ def dense_epoch(
     w: Array,
     average: Array,
 ) -> None:
-    """Averaged SGD as it is written: ``w ← w - (λw + g(x - x̄))/(λt)``, all n weights each step.
+    """Averaged SGD without rearrangement: ``w ← w - (λw + g(x - x̄))/(λt)``, all n weights per step.
 
-    The last of `w` is the bias, with a ridge as in the paper; x is room for a row.
+    The last of `w` is the intercept, with a ridge as in the paper. `x` is a scratch buffer.
     """
     n = mean.size
     for j in range(order.size):
@@ -89,8 +91,8 @@ def dense_epoch(
         average[n] += (w[n] - average[n]) / t
 
 
-def made_rows(m: int, n: int, k: int) -> tuple[sp.csr_matrix, Array]:
-    """Return m rows with k of n features each, labelled by a linear rule."""
+def synthetic_rows(m: int, n: int, k: int) -> tuple[sp.csr_matrix, Array]:
+    """Return m random rows with k of n features each, labelled by a linear rule."""
     rng = np.random.default_rng(0)
     indices = np.sort(rng.integers(n - k + 1, size=(m, k)), axis=1) + np.arange(k)
     X = sp.csr_matrix(
@@ -102,13 +104,13 @@ def made_rows(m: int, n: int, k: int) -> tuple[sp.csr_matrix, Array]:
 
 
 def _cost(algorithm: str, n: int, k: int, steps: int) -> dict[str, Any]:
-    """Return seconds a step, of the end, and how far sparse and dense weights are apart."""
-    X, y = made_rows(steps, n, k)
-    problem = Problem(Log(), Examples(as_rows(X), y, np.ones(steps)), LAM, True, n)
+    """Return the seconds of a step and of the final pass; of dense ones, the error of weights."""
+    X, y = synthetic_rows(steps, n, k)
+    problem = Problem(Log(), Ridge(LAM), Examples(as_rows(X), y, np.ones(steps)), True, n)
     if algorithm in ALGORITHMS.values():
         (name,) = (name for name, title in ALGORITHMS.items() if title == algorithm)
         small = np.arange(2)
-        for order in (small, np.arange(steps)):  # the first compiles
+        for order in (small, np.arange(steps)):  # the first one compiles
             solver = make_solver(problem, name, "inverse-t")
             state = solver.start()
             begin = time.perf_counter()
@@ -118,9 +120,9 @@ def _cost(algorithm: str, n: int, k: int, steps: int) -> dict[str, Any]:
             end = time.perf_counter()
         return {"per_step": (middle - begin) / steps, "end": end - middle, "steps": steps}
     (name,) = (name for name, title in DENSE.items() if title == algorithm)
-    mean = np.asarray(X.mean(axis=0)).ravel() if name == "casgd" else np.zeros(n)
+    mean = np.asarray(X.mean(axis=0)).ravel() if SOLVERS[name].centred else np.zeros(n)
     few = int(np.clip(2e9 / n, 50, steps) if steps > 10_000 else np.clip(1e8 / n, 50, steps))
-    for count in (2, few):  # so many as take seconds, not hours
+    for count in (2, few):  # the first one compiles; `few` steps take seconds, not hours
         x, w, average = np.empty(n), np.zeros(n + 1), np.zeros(n + 1)
         begin = time.perf_counter()
         dense_epoch(problem.examples.rows, y, np.arange(count), LAM, mean, x, w, average)
@@ -146,7 +148,8 @@ def _translated(
     rows = data.first(full, n) if n else full
     X = rows.X + shift
     d = X.shape[1]
-    problem = Problem(Log(), Examples(as_rows(X), rows.y, np.ones(rows.y.size)), LAM, True, d)
+    examples = Examples(as_rows(X), rows.y, np.ones(rows.y.size))
+    problem = Problem(Log(), Ridge(LAM), examples, True, d)
     (name,) = (name for name, title in ALGORITHMS.items() if title == algorithm)
     solver = make_solver(problem, name, "inverse-t")
 
@@ -155,11 +158,11 @@ def _translated(
         error = np.mean(((rows.test_X + shift) @ w + b > 0) != (rows.test_y > 0))
         return {"loss": mean_loss(problem, w, b), "error": float(error)}
 
-    return swept(problem, solver, measure, tick, epochs=epochs, points=points)
+    return sweep_monitored(problem, solver, measure, tick, epochs=epochs, points=points)
 
 
 def run(trial: Trial, tick: Tick) -> dict[str, Any]:
-    """Time an algorithm, or follow its loss on translated rows."""
+    """Time an algorithm, or measure its loss on translated rows during the epochs."""
     have = trial.settings
     if trial.part == "cost":
         return _cost(have["algorithm"], have["features"], have["nonzeros"], have["steps"])
@@ -167,11 +170,11 @@ def run(trial: Trial, tick: Tick) -> dict[str, Any]:
     return _translated(have["algorithm"], have["shift"], *size, tick)
 
 
-# ------------------------------------------------------------------------------- what is to be seen
+# -------------------------------------------------------------------------------- tables and plots
 
 
 def sections(outcomes: Sequence[Outcome]) -> list[Section]:
-    """Return the cost of a step, and losses on translated rows."""
+    """Return the costs of a step, and the losses on translated rows."""
     found = []
     if any(where(outcomes, "cost")):
         found.append(_costs(outcomes))
@@ -194,9 +197,13 @@ def _costs(outcomes: Sequence[Outcome]) -> Section:
             micro = [None if r is None else 1e6 * r["per_step"] for r in results]
             rows.append([title, *(number(m, ".3g") for m in micro)])
             curves.append(Curve(title, {what: grid}, micro))
-        told = ", ".join(f"{value:,} {name}" for name, value in fixed.items())
+        shared = ", ".join(f"{value:,} {name}" for name, value in fixed.items())
         items.append(
-            Table(f"Microseconds a step, {told}", [f"{what} →", *(f"{v:,}" for v in grid)], rows)
+            Table(
+                f"Microseconds a step, {shared}",
+                [f"{what} →", *(f"{v:,}" for v in grid)],
+                rows,
+            )
         )
         items.append(Plot(f"A step, over {what}", "microseconds", curves, log_x=True, log_y=True))
     ends = []
@@ -213,10 +220,10 @@ def _costs(outcomes: Sequence[Outcome]) -> Section:
     apart = [o.result["apart"] for o in where(outcomes, "cost") if "apart" in o.result]
     largest = f"{max(apart):.1e}" if apart else "–"
     text = (
-        "Rows with k non-zeros among n features, steps 1/(λt). Without dense operations a step "
-        "costs what its non-zeros cost, plus the misses of the cache that a larger array of "
-        "weights brings; with dense vectors it costs what all the features cost. Both give the "
-        f"same weights: the largest relative difference here is {largest}."
+        "Rows with k non-zeros among n features, steps 1/(λt). Without dense operations the cost "
+        "of a step is proportional to its non-zeros, plus the cache misses of a larger array of "
+        "weights; with dense vectors it is proportional to all features. Both give the same "
+        f"weights: the largest relative difference here is {largest}."
     )
     return Section("O(n + Tk) against O(Tn)", text, items)
 
@@ -248,15 +255,15 @@ def _translation(outcomes: Sequence[Outcome]) -> Section:
         "Standardised features, the same constant added to all.",
     )
     text = (
-        "The same forest, its features moved away from the origin. Far from it they all look like "
-        "one more bias, along which SGD and ASGD swing; CASGD centres the rows without writing "
-        "them down, and its curve does not move."
+        "The same data set with its features moved away from the origin. Far from it all features "
+        "act like one more intercept, in whose direction SGD and ASGD oscillate; CASGD centres the "
+        "rows without storing them, and its curve does not change."
     )
     return Section("Moved data", text, [table, *items])
 
 
 def findings(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str]]:
-    """Return the summary's rows."""
+    """Return the rows of this study in the summary."""
     rows = []
     sparse = {_width(o): o.result for o in where(outcomes, "cost", algorithm="ASGD", nonzeros=50)}
     dense = {
@@ -282,10 +289,10 @@ STUDY = Study(
     "sparse-averaging",
     "Sparse averaging",
     "Efficient averaged and centered averaged SGD for sparse data (paper 002)",
-    "Averaging the weights of all steps makes SGD much better, but written down naively it touches "
-    "every weight in every step, even where a row has only a few non-zeros. The paper rearranges "
-    "the sums so that only the non-zeros are touched (ASGD), and does the same for rows from which "
-    "the mean is taken away, without ever writing such a row down (CASGD).",
+    "Averaging the weights of all steps makes SGD much better, but a naive implementation touches "
+    "every weight in every step, even if a row has only a few non-zeros. The paper rearranges the "
+    "sums so that only the non-zeros are touched (ASGD), and does the same for rows from which the "
+    "mean is subtracted, without ever storing such a row (CASGD).",
     ("covtype",),
     trials,
     run,

@@ -1,4 +1,4 @@
-"""What a study is: trials as plain data, a function that runs one, and one that shows them all."""
+"""A study: trials as plain data, a function that runs one, and functions that present results."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -6,19 +6,19 @@ from typing import Any, NamedTuple
 
 from monro.report.content import Chapter, Section
 
-Tick = Callable[[float], None]  # told which share of a trial is done
+Tick = Callable[[float], None]  # called with the share of a trial that is done
 
 
 class Trial(NamedTuple):
-    """One thing to run: of which table or figure, on which data, with which settings."""
+    """One run: its table or figure, its data set and its settings."""
 
-    part: str
-    data: str  # a data set's name, or "" where the data is made
+    part: str  # the table or figure
+    data: str  # the name of a data set, or "" for synthetic data
     settings: dict[str, Any]
 
     @property
     def key(self) -> str:
-        """What tells this trial from all others."""
+        """A text that identifies this trial among all trials of a study."""
         return json.dumps(self, sort_keys=True)
 
     def __str__(self) -> str:
@@ -30,7 +30,7 @@ class Trial(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came out of a trial, and with what it was made."""
+    """The result of a trial, and its provenance."""
 
     trial: Trial
     result: dict[str, Any]
@@ -38,27 +38,27 @@ class Outcome(NamedTuple):
 
 
 class Study(NamedTuple):
-    """A paper redone.
+    """The reproduction of a paper.
 
     Parameters
     ----------
     name : str
-        On the command line, and of the file of results.
+        The name on the command line and of the file of results.
     title : str
     paper : str
-        The paper, to be cited.
+        The citation of the paper.
     lead : str
-        What the paper is about and how it is redone, for a newcomer.
+        What the paper is about and how it is reproduced, for a newcomer.
     sets : tuple of str
         The data sets it runs on.
     trials : function of quick
-        Returns what is to be run.
+        Returns the trials to run.
     run : function of a trial and a tick
-        Returns the result: JSON, where NaN and infinities become null.
+        Returns the result as JSON types, where NaN and infinities become null.
     sections : function of outcomes
-        Returns what is to be seen of the trials run so far.
+        Returns tables and plots of the trials run so far.
     findings : function of outcomes
-        Returns rows of the summary: what is compared, the paper's figure, ours.
+        Returns rows of the summary: a description, the paper's figure, ours.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Study(NamedTuple):
 
 
 def where(outcomes: Iterable[Outcome], part: str, **wanted: Any) -> Iterator[Outcome]:
-    """Yield the outcomes of a part; `data` and settings may be asked for."""
+    """Yield the outcomes of a part whose data set and settings are as in `wanted`."""
     for outcome in outcomes:
         trial = outcome.trial
         have: Mapping[str, Any] = {"data": trial.data} | trial.settings
@@ -82,7 +82,7 @@ def where(outcomes: Iterable[Outcome], part: str, **wanted: Any) -> Iterator[Out
 
 
 def only(outcomes: Iterable[Outcome], part: str, **wanted: Any) -> dict[str, Any] | None:
-    """Return the first result of a part, if there is one."""
+    """Return the result of the first outcome that `where` yields, or None."""
     found = next(where(outcomes, part, **wanted), None)
     return None if found is None else found.result
 
@@ -92,24 +92,26 @@ def chapter(study: Study, outcomes: Sequence[Outcome], *, quick: bool) -> Chapte
     lead = f"{study.paper}.\n\n{study.lead}"
     if quick:
         lead += (
-            "\n\nThis was a quick run: less data, fewer epochs. It shows that everything works; "
-            "its figures are not to be compared with the paper's."
+            "\n\nThis was a quick run with less data and fewer epochs. It shows that everything "
+            "works; do not compare its figures with the paper's."
         )
     done = {outcome.trial.key for outcome in outcomes}
     missing = sum(trial.key not in done for trial in study.trials(quick))
     if missing:
         lead += f"\n\n{missing} of {missing + len(done)} trials have not been run yet."
-    return Chapter(study.name, study.title, lead, study.sections(outcomes), origins(outcomes))
+    return Chapter(
+        study.name, study.title, lead, study.sections(outcomes), combine_provenance(outcomes)
+    )
 
 
-def origins(outcomes: Sequence[Outcome]) -> dict[str, str]:
-    """Return what the outcomes were made with, each thing once.
+def combine_provenance(outcomes: Sequence[Outcome]) -> dict[str, str]:
+    """Return the provenance of all outcomes together: distinct values, and the total seconds.
 
     Examples
     --------
     >>> trial = Trial("table 1", "", {})
     >>> made = [{"numpy": "2.4", "seconds": 1.0}, {"numpy": "2.5", "seconds": 2.0}]
-    >>> origins([Outcome(trial, {}, each) for each in made])
+    >>> combine_provenance([Outcome(trial, {}, each) for each in made])
     {'numpy': '2.4, 2.5', 'seconds': '3.0'}
     """
     found: dict[str, list[str]] = {}
@@ -122,9 +124,9 @@ def origins(outcomes: Sequence[Outcome]) -> dict[str, str]:
                 values = found.setdefault(name, [])
                 if str(value) not in values:
                     values.append(str(value))
-    told = {name: ", ".join(values) for name, values in found.items()}
+    combined = {name: ", ".join(values) for name, values in found.items()}
     times = sorted(o.provenance["time"] for o in outcomes if "time" in o.provenance)
     if times:
-        told["time"] = times[0] if times[0] == times[-1] else f"{times[0]} to {times[-1]}"
-    told["seconds"] = f"{sum(o.provenance.get('seconds', 0.0) for o in outcomes):.1f}"
-    return told
+        combined["time"] = times[0] if times[0] == times[-1] else f"{times[0]} to {times[-1]}"
+    combined["seconds"] = f"{sum(o.provenance.get('seconds', 0.0) for o in outcomes):.1f}"
+    return combined

@@ -1,7 +1,7 @@
-"""Paper 000: unbiased softmax by double sums. Its methods, its settings, one honest evaluator.
+"""Paper 000: unbiased softmax by double sums. Its methods and settings, with exact evaluation.
 
-Settings of its section 4.1: rows of unit length, first label, no intercept, start at zero, 50
-epochs in the order of the file, η0 of its Table 2, × 0.9 after each epoch; one class a step for
+Settings of section 4.1: rows of unit length, first label, no intercept, initial weights zero, 50
+epochs in the order of the file, η0 of Table 2, × 0.9 after each epoch; one class per step for
 Implicit, five for U-max and vanilla SGD (as in the authors' code), 100 examples and 5 classes for
 the biased methods. Every loss is the exact log-loss of the full softmax in float64, on the training
 rows.
@@ -15,9 +15,9 @@ import numpy as np
 from monro import SoftmaxClassifier
 from monro.report.content import Curve, Plot, Section, Table
 from monro.studies import data, nextword
-from monro.studies.cells import NONE, last, number, percent, ratio
+from monro.studies.cells import MISSING, last, number, percent, ratio
+from monro.studies.monitoring import fit_monitored
 from monro.studies.study import Outcome, Study, Tick, Trial, only, where
-from monro.studies.watch import watched
 
 TITLES = {
     "mnist": "MNIST",
@@ -36,7 +36,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "Implicit": {"solver": "implicit", "sampling": "uniform", "classes_per_step": 1},
 }
 TUNED = [method for method in METHODS if method != "SCO"]  # SCO takes vanilla's rates
-STEPS_3 = "Implicit, 3 steps"  # an example and epoch, as behind the paper's Table 3
+STEPS_3 = "Implicit, 3 steps"  # per example and epoch, as in the paper's Table 3
 OURS = "monro"
 DIFFERENCE, RAMAN = "eq. 6", "Raman et al."
 PAPER_SETTINGS = {
@@ -49,7 +49,7 @@ PAPER_SETTINGS = {
 }
 GRID = [10.0**k for k in range(-3, 4)]
 
-# ------------------------------------------------------------------------------- what was published
+# ------------------------------------------------------------------------------- published figures
 
 TABLE_1 = {  # classes, features, examples
     "mnist": (10, 780, 60_000),
@@ -71,17 +71,18 @@ AUTHORS = {  # log-losses in the result files that the authors published later
     "bibtex": {"U-max": 1.4144, "Implicit": 0.3330, STEPS_3: 0.1451},
     "delicious": {"U-max": 3.3067, "Implicit": 3.2033, STEPS_3: 2.9794},
 }
-# Sets that the paper does not have: the rates that its protocol finds (Table 2's trials).
+# For data sets that the paper does not have: the rates that its protocol finds (Table 2's trials).
 FOUND = {
     "rcv1-topics": [100, 1000, 1000, 0.01, 10, 1000],
-    # Vanilla SGD overflows at all of them; the paper has a smaller one for its largest sets.
+    # Vanilla SGD overflows at all rates of the grid; the paper has a smaller one for its largest
+    # data sets.
     "wikitext2": [0.01, 1, 100, 0.0001, 0.001, 0.001],
 }
 RATES = TABLE_2 | FOUND
 
 
 def rate_of(name: str, method: str) -> float:
-    """Return the rate of a method on a set."""
+    """Return the learning rate of a method on a data set."""
     method = {"SCO": "vanilla", STEPS_3: "Implicit"}.get(method, method)
     return float(RATES[name][TUNED.index(method)])
 
@@ -90,7 +91,7 @@ def rate_of(name: str, method: str) -> float:
 
 
 def trials(quick: bool) -> list[Trial]:
-    """Return what is to be run; two million rows of WikiText-2 get 10 epochs, not 50."""
+    """Return the trials; the two million rows of WikiText-2 get 10 epochs, not 50."""
     sets = ["bibtex"] if quick else list(TITLES)
     found = [Trial("table 1", name, {}) for name in sets]
     for name in sets:
@@ -108,7 +109,7 @@ def trials(quick: bool) -> list[Trial]:
                 Trial("table 3", name, {"method": method, "rate": rate_of(name, method)} | fits)
             )
         found.append(Trial("table 3", name, {"method": OURS, "rate": "auto"} | fits))
-    # Bibtex stands in for Eurlex, which could not be had.
+    # Bibtex replaces Eurlex, which was not available.
     fits = {"epochs": 2, "points": 2} if quick else {"epochs": 50, "points": 10}
     rates = [1.0] if quick else [1e-4, *GRID]
     found += [
@@ -142,7 +143,7 @@ def settings_of(trial: Trial) -> dict[str, Any]:
 
 
 def run(trial: Trial, tick: Tick) -> dict[str, Any]:
-    """Fit one model and follow its log-loss."""
+    """Fit one model; return the curve of its log-loss."""
     if trial.data == "wikitext2":
         X, y = data.next_word()
     else:
@@ -158,24 +159,24 @@ def run(trial: Trial, tick: Tick) -> dict[str, Any]:
         return found
 
     def measure(model: Any) -> dict[str, float]:
-        if trial.data == "wikitext2":  # two million rows of 4,096 kinds
+        if trial.data == "wikitext2":  # two million rows, 4,096 of them distinct
             codes = np.searchsorted(model.classes_, y)
-            return {"log_loss": nextword.log_loss(model._weights, X, codes)}
+            return {"log_loss": nextword.log_loss(model._fitted.weights, X, codes)}
         measures = model.evaluate(X, y)
         return {"log_loss": measures["log_loss"], "error": measures["error"]}
 
     model = SoftmaxClassifier(**settings_of(trial))
-    curve = watched(model, measure, tick, X, y, points=trial.settings["points"])
+    curve = fit_monitored(model, measure, tick, X, y, points=trial.settings["points"])
     if trial.settings["method"] == STEPS_3:
         curve["epochs"] = [epoch / 3 for epoch in curve["epochs"]]
     return curve | {"rate": getattr(model, "learning_rate_", trial.settings["rate"])}
 
 
-# ------------------------------------------------------------------------------- what is to be seen
+# -------------------------------------------------------------------------------- tables and plots
 
 
 def sections(outcomes: Sequence[Outcome]) -> list[Section]:
-    """Return the paper's tables and figures."""
+    """Return the tables and figures of the paper."""
     sets = [name for name in TITLES if any(where(outcomes, "table 3", data=name))]
     losses = [_losses(outcomes, name) for name in sets]
     found = [_sizes(outcomes), _rates(outcomes), *losses]
@@ -192,13 +193,13 @@ def _sizes(outcomes: Sequence[Outcome]) -> Section:
         ours, paper = outcome.result, TABLE_1.get(outcome.trial.data)
         cells = [TITLES[outcome.trial.data]]
         for k, what in enumerate(("classes", "features", "examples")):
-            cells += [f"{ours[what]:,}", f"{paper[k]:,}" if paper else NONE]
+            cells += [f"{ours[what]:,}", f"{paper[k]:,}" if paper else MISSING]
         rows.append(cells)
     columns = ["data", *(w for x in ("classes", "features", "examples") for w in (x, "paper"))]
     text = (
-        "Of several labels the lowest is taken. Where the paper counts one class more or less, its "
-        "split of the same rows is another. RCV1 topics and WikiText-2 are ours: Eurlex, "
-        "AmazonCat, Wiki10 and Wiki-small could not be had."
+        "Of several labels the lowest is taken. Where the paper counts one class more or less, it "
+        "has another split of the same rows. RCV1 topics and WikiText-2 are not in the paper; "
+        "Eurlex, AmazonCat, Wiki10 and Wiki-small were not available."
     )
     return Section("Data (Table 1)", text, [Table("Sizes", columns, rows)])
 
@@ -213,17 +214,17 @@ def _rates(outcomes: Sequence[Outcome]) -> Section:
                 for o in where(outcomes, "table 2", data=name, method=method)
             }
             finite = {rate: loss for rate, loss in tried.items() if loss is not None}
-            best = f"{min(finite, key=lambda rate: finite[rate]):g}" if finite else NONE
+            best = f"{min(finite, key=lambda rate: finite[rate]):g}" if finite else MISSING
             paper = TABLE_2.get(name)
             cells.append(f"{best} ({paper[TUNED.index(method)]:g})" if paper else best)
         if any(where(outcomes, "table 2", data=name)):
             rows.append(cells)
     text = (
         "The paper's protocol: on a tenth of the rows each method tries the rates 0.001 to 1000, "
-        "and the one with the lowest log-loss after all epochs is taken. In brackets is the "
-        "paper's choice, which the fits below use; where it has none, ours."
+        "and the one with the lowest log-loss after all epochs is taken. The paper's choice is in "
+        "brackets; the fits below use it, or ours if there is none."
     )
-    note = "monro's default has nothing to tune."
+    note = "monro's default has no rate to tune."
     return Section(
         "Learning rates (Table 2)", text, [Table("Best rates", ["data", *TUNED], rows, note)]
     )
@@ -253,9 +254,9 @@ def _losses(outcomes: Sequence[Outcome], name: str) -> Section:
         )
     columns = ["method", "η0", "log-loss", "authors' files", "ratio", "Table 3", "error, %", "s"]
     note = (
-        "Ratio: log-loss over that of Implicit with three steps an example and epoch, which is "
-        "what the paper's Table 3 divides by. The published ratios of OVE, NCE and IS are no bar: "
-        "the authors' evaluation took their softmax twice."
+        "Ratio: log-loss over that of Implicit with three steps per example and epoch, which is "
+        "the denominator of the paper's Table 3. The published ratios of OVE, NCE and IS cannot be "
+        "compared: the authors' evaluation applied the softmax twice."
     )
     plot = Plot(
         f"{TITLES[name]}: log-loss while training (Figure 1)",
@@ -271,8 +272,9 @@ def _losses(outcomes: Sequence[Outcome], name: str) -> Section:
     sizes = only(outcomes, "table 1", data=name)
     if sizes and "optimum" in sizes:
         text = (
-            f"The words' frequencies alone have {sizes['unigram']:.4f}, the best model of these "
-            f"features {sizes['optimum']:.4f}. Ten epochs, two million steps each; × 0.9 as before."
+            f"The log-loss of the frequencies of words is {sizes['unigram']:.4f}, that of the best "
+            f"model with these features {sizes['optimum']:.4f}. Ten epochs of two million steps, "
+            "× 0.9 after each as before."
         )
     return Section(
         f"{TITLES[name]} (Table 3, Figure 1)",
@@ -293,7 +295,7 @@ def _by_rate(found: Iterable[Outcome]) -> dict[float, float | None]:
 def _grid(title: str, named: dict[str, dict[float, float | None]]) -> Table:
     rates = sorted({rate for row in named.values() for rate in row})
     rows = [
-        [name, *(number(row[r], ".3g", missing="diverged") if r in row else NONE for r in rates)]
+        [name, *(number(row[r], ".3g", missing="diverged") if r in row else MISSING for r in rates)]
         for name, row in named.items()
     ]
     return Table(title, ["log-loss for η0 →", *(f"{rate:g}" for rate in rates)], rows)
@@ -308,9 +310,9 @@ def _figure_2(outcomes: Sequence[Outcome]) -> Section:
         if o.trial.settings["rate"] <= 1.0
     ]
     text = (
-        "The softmax as a double sum can be written in two ways: by differences of scores, as the "
-        "paper proposes, or by scores, after Raman et al. The paper's claim is that its own has "
-        "smaller gradients and so learns faster with U-max."
+        "The softmax can be written as a double sum in two ways: with differences of scores, as "
+        "the paper proposes, or with scores, as Raman et al. do. The paper claims that its own "
+        "form has smaller gradients and so learns faster with U-max."
     )
     plot = Plot("U-max with both sums, by η0", "log-loss", curves, log_y=True)
     items: list[Table | Plot] = [_grid("U-max on Bibtex after 50 epochs", named), plot]
@@ -325,9 +327,9 @@ def _figure_3(outcomes: Sequence[Outcome]) -> Section:
         for name, row in named.items()
     ]
     text = (
-        "What a wrong learning rate costs. Vanilla SGD overflows from 0.1 on, U-max blows up where "
-        "its theorem no longer holds; implicit steps cannot overshoot. monro's default draws "
-        "blocks of classes and starts from the classes' frequencies, at the rate said here."
+        "The cost of a wrong learning rate. Vanilla SGD overflows from 0.1 on, U-max diverges "
+        "where its theorem no longer holds; implicit steps cannot overshoot. monro's default draws "
+        "blocks of classes and starts from the frequencies of classes, here at the given rates."
     )
     plot = Plot(
         "Bibtex: log-loss after the last epoch, by η0",
@@ -342,7 +344,7 @@ def _figure_3(outcomes: Sequence[Outcome]) -> Section:
 
 
 def findings(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str]]:
-    """Return the summary's rows."""
+    """Return the rows of this study in the summary."""
     rows = []
     for name, title in TITLES.items():
         for method in ("Implicit", "U-max", OURS):
@@ -350,8 +352,8 @@ def findings(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str]]:
             ours = last(result, "log_loss")
             if result is None or ours is None or (method == "U-max" and name not in AUTHORS):
                 continue
-            told = "monro's default" if method == OURS else method
-            what = f"{title}: train log-loss of {told} after {result['epochs'][-1]:g} epochs"
+            shown = "monro's default" if method == OURS else method
+            what = f"{title}: train log-loss of {shown} after {result['epochs'][-1]:g} epochs"
             rows.append((what, number(AUTHORS.get(name, {}).get(method)), number(ours)))
     return rows
 

@@ -1,0 +1,1 @@
+"""Validation of what estimators are given: parameters, rows, weights and labels."""

@@ -1,0 +1,75 @@
+"""Validation of single parameters, with messages that name the parameter and its value."""
+
+import difflib
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+
+def check_choice(name: str, value: Any, allowed: Iterable[str]) -> None:
+    """Raise unless the value is one of those allowed."""
+    names = list(allowed)
+    if isinstance(value, str) and value in names:
+        return
+    close = difflib.get_close_matches(str(value), names, 1)
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    raise ValueError(f"{name}={value!r}: choose one of {', '.join(map(repr, names))}{hint}")
+
+
+def check_number(name: str, value: Any, low: float, *, open_at_low: bool = False) -> None:
+    """Raise unless the value is a finite number of at least (or above) `low`."""
+    above = ">" if open_at_low else ">="
+    if not isinstance(value, Real) or isinstance(value, bool) or not np.isfinite(float(value)):
+        raise ValueError(f"{name}={value!r}: give a finite number {above} {low:g}")
+    if float(value) < low or (open_at_low and float(value) == low):
+        raise ValueError(f"{name}={value!r}: it must be {above} {low:g}")
+
+
+def check_integer(name: str, value: Any, low: int) -> None:
+    """Raise unless the value is an integer of at least `low`."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
+        raise ValueError(f"{name}={value!r}: give a whole number of at least {low}")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Raise unless the value is True or False."""
+    if not isinstance(value, (bool, np.bool_)) and value not in (0, 1):
+        raise ValueError(f"{name}={value!r}: choose True or False")
+
+
+def check_rate(name: str, value: Any) -> None:
+    """Raise unless the value is "auto" or a positive finite number."""
+    if isinstance(value, str):
+        check_choice(name, value, ["auto"])
+    else:
+        check_number(name, value, 0.0, open_at_low=True)
+
+
+def check_epochs(estimator: Any) -> None:
+    """Check the parameters of any estimator that is fitted in epochs: verbose, n_jobs, tol."""
+    if not isinstance(estimator.verbose, bool):
+        check_integer("verbose", estimator.verbose, 0)
+    jobs = estimator.n_jobs
+    if jobs is not None and (not isinstance(jobs, Integral) or jobs == 0):
+        raise ValueError(f"n_jobs={jobs!r}: give a number of threads, or -1 for all cores")
+    if estimator.tol is not None:
+        check_number("tol", estimator.tol, 0.0)
+
+
+def check_common(estimator: Any) -> None:
+    """Check the parameters that all linear and softmax estimators share, one at a time."""
+    check_number("alpha", estimator.alpha, 0.0)
+    check_rate("learning_rate", estimator.learning_rate)
+    check_integer("max_epochs", estimator.max_epochs, 1)
+    for name in ("shuffle", "fit_intercept", "early_stopping", "warm_start"):
+        check_flag(name, getattr(estimator, name))
+    check_epochs(estimator)
+    class_weight = getattr(estimator, "class_weight", None)  # regressors have none
+    if isinstance(class_weight, str):
+        check_choice("class_weight", class_weight, ["balanced"])
+    fraction = estimator.validation_fraction
+    check_number("validation_fraction", fraction, 0.0, open_at_low=True)
+    if fraction >= 1.0:
+        raise ValueError(f"validation_fraction={fraction!r}: it must be < 1")

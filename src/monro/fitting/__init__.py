@@ -1,0 +1,1 @@
+"""One fit, whatever the model."""

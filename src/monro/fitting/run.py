@@ -1,0 +1,148 @@
+"""One fit of an estimator: the rows it learns from, the seed, the hold-out and the checkpoint."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+
+from monro.errors import CheckpointError
+from monro.mapped.chunked_arrays import is_mapped
+from monro.mapped.matrices import select_rows, slice_mapped_rows
+from monro.rows import Array
+from monro.saving.checkpoint import Checkpoint, fingerprint
+
+
+class LabelledRows(NamedTuple):
+    """Rows, their labels or targets, and their weights."""
+
+    X: Any
+    y: Array
+    weight: Array
+
+    def take(self, rows: Array) -> "LabelledRows":
+        """Return some of the rows."""
+        return LabelledRows(self.X[rows], self.y[rows], self.weight[rows])
+
+    def without_zero_weights(self) -> "LabelledRows":
+        """Leave out rows of weight 0: a solver must not even visit them."""
+        if np.count_nonzero(self.weight) == self.weight.size:
+            return self
+        kept = np.flatnonzero(self.weight)
+        return LabelledRows(select_rows(self.X, kept), self.y[kept], self.weight[kept])
+
+    def with_mean_weight_one(self) -> "LabelledRows":
+        """Scale the weights to a mean of 1."""
+        return self._replace(weight=with_mean_one(self.weight))
+
+
+def with_mean_one(weight: Array) -> Array:
+    """Return weights scaled to a mean of 1."""
+    total = weight.sum()
+    return weight if total == weight.size else weight * (weight.size / total)
+
+
+@dataclass
+class Run:
+    """A fit in progress; `monro.fitting.epochs.train` takes its epochs.
+
+    Parameters
+    ----------
+    estimator : Estimator
+        Has max_epochs, tol, verbose and the callbacks, and gets the results.
+    rows : LabelledRows
+        To learn from.
+    seed : int
+        Of all that is random in the fit.
+    checkpoint : Checkpoint, optional
+        Where progress is kept, and resumed from if there is any.
+    held_out : LabelledRows, optional
+        Rows whose loss decides when to stop.
+    """
+
+    estimator: Any
+    rows: LabelledRows
+    seed: int
+    checkpoint: Checkpoint | None = None
+    held_out: LabelledRows | None = None
+
+    @classmethod
+    def start(
+        cls,
+        estimator: Any,
+        rows: LabelledRows,
+        path: str | Path | None,
+        kinds: Mapping[str, Any],
+        identity: tuple[Array, ...] | None = None,
+    ) -> Self:
+        """Begin a fit, or resume the one of a checkpoint.
+
+        Parameters
+        ----------
+        estimator, rows
+            As of the class.
+        path : str or Path, optional
+            The checkpoint's file.
+        kinds : mapping of str to type
+            The states that a checkpoint may hold, by their names in files.
+        identity : tuple of arrays, optional
+            What distinguishes the labels of data sets, if not `rows.y`.
+        """
+        seed = estimator._seed()
+        if path is None:
+            return cls(estimator, rows, seed)
+        if estimator.warm_start:
+            raise ValueError(
+                "checkpoint: a new process cannot know the fit that warm_start goes on from; use "
+                "warm_start=False"
+            )
+        labels = (rows.y,) if identity is None else identity
+        checkpoint = Checkpoint(path, estimator, fingerprint(rows.X, labels, rows.weight), kinds)
+        if not checkpoint.found:
+            return cls(estimator, rows, seed, checkpoint)
+        if checkpoint.about("epochs") > estimator.max_epochs:
+            raise CheckpointError(
+                f"{path}: this checkpoint has {checkpoint.about('epochs')} epochs already, "
+                f"max_epochs is {estimator.max_epochs}; give another path, or delete it"
+            )
+        return cls(estimator, rows, checkpoint.about("seed"), checkpoint)
+
+    @property
+    def resumes(self) -> bool:
+        """Whether the fit goes on from a checkpoint."""
+        return self.checkpoint is not None and self.checkpoint.found
+
+    def hold_out(self) -> None:
+        """Set rows aside if the estimator stops early; weights have mean 1 from then on."""
+        if self.estimator.early_stopping:
+            fraction = self.estimator.validation_fraction
+            strata = self.estimator._strata(self.rows.y)
+            self.rows, self.held_out = _split(self.rows, fraction, strata, self.seed)
+        self.rows = self.rows.with_mean_weight_one()
+
+
+def _split(
+    rows: LabelledRows, fraction: float, strata: Array | None, seed: int
+) -> tuple[LabelledRows, LabelledRows]:
+    """Return rows to learn from, and rows held out."""
+    X, y, weight = rows
+    if is_mapped(X) and y.size > 1:
+        # Shuffled when they were stored, and too large to copy: the last rows are held out.
+        cut = min(y.size - 1, max(1, round(y.size * (1 - fraction))))
+        first, last = (slice_mapped_rows(X, *part) for part in ((0, cut), (cut, y.size)))
+        return (
+            LabelledRows(first, y[:cut], weight[:cut]),
+            LabelledRows(last, y[cut:], weight[cut:]),
+        )
+    try:
+        training, held_out = train_test_split(
+            np.arange(y.size), test_size=fraction, stratify=strata, random_state=seed
+        )
+    except ValueError as error:
+        raise ValueError(
+            f"early_stopping: {y.size} rows cannot be split with validation_fraction="
+            f"{fraction} ({error}); give more rows or early_stopping=False"
+        ) from None
+    return rows.take(training), rows.take(held_out)

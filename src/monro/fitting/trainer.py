@@ -1,0 +1,113 @@
+"""What a model brings to a fit: a trainer, which takes one epoch at a time."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Self
+
+import numpy as np
+
+Record = dict[str, Any]  # numbers, and the text of what "auto" was resolved to
+Report = Callable[[int], None]  # called with the number of rows just visited
+
+
+def no_report(rows: int) -> None:
+    """Ignore the progress of an epoch."""
+
+
+class Trainer(ABC):
+    """Takes epochs on a problem, from a state of plain arrays.
+
+    Use it in a ``with`` block, which ends its threads.
+
+    Parameters
+    ----------
+    rng : Generator
+        Orders the rows.
+    n_jobs : int
+        Threads; with one there is no pool.
+    """
+
+    title: str  # for the progress bar
+    rows_per_epoch: int  # visited, for the same
+    objective_name: str = "objective"  # in the history
+    choices: str = ""  # what "auto" was resolved to, in words
+    state: Any  # a NamedTuple of arrays
+
+    def __init__(self, rng: np.random.Generator, n_jobs: int = 1):
+        self.rng = rng
+        self.n_jobs = n_jobs
+        self.epochs = 0
+        self.seconds = 0.0
+        self._pool = ThreadPoolExecutor(n_jobs) if n_jobs > 1 else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    # -------------------------------------------------------------------------------- one epoch
+
+    def epoch(self, report: Report = no_report) -> Record:
+        """Take an epoch, reporting rows as they are visited; return its record.
+
+        Raises
+        ------
+        DivergenceError
+            If the weights leave the range of numbers, or are about to.
+        """
+        begin = time.perf_counter()
+        measured = self.visit_all(report)
+        self.epochs += 1
+        self.seconds += time.perf_counter() - begin
+        record = {"epoch": self.epochs, "seconds": self.seconds} | measured
+        self.check(record)
+        return record
+
+    @abstractmethod
+    def visit_all(self, report: Report) -> Record:
+        """Visit all rows once; return the mean loss, and whatever else the history is to hold."""
+
+    @abstractmethod
+    def check(self, record: Record) -> None:
+        """Raise DivergenceError if an epoch's record shows that the fit diverges."""
+
+    # ------------------------------------------------------------------------------- measurements
+
+    @abstractmethod
+    def objective(self) -> float:
+        """Return what `tol` watches, where no rows are held out."""
+
+    def validation_loss(self) -> float:
+        """Return the mean loss of the rows held out."""
+        raise NotImplementedError
+
+    # ----------------------------------------------------------------------------------- results
+
+    @abstractmethod
+    def solution(self) -> dict[str, Any]:
+        """Return the attributes that the estimator would have if the fit ended now."""
+
+    def finish(self, record: Record) -> dict[str, Any]:
+        """Return the attributes of the fitted estimator.
+
+        `record` is that of the last epoch, for measurements that are made only now.
+        """
+        return self.solution()
+
+    @property
+    def states(self) -> list[Any]:
+        """All that was learnt, for a checkpoint: NamedTuples of arrays."""
+        return [self.state]
+
+    @states.setter
+    def states(self, states: list[Any]) -> None:
+        (self.state,) = states
+
+    @property
+    def generators(self) -> list[np.random.Generator]:
+        """All random generators, for a checkpoint: first the one that orders the rows."""
+        return [self.rng]

@@ -1,0 +1,111 @@
+"""The state of gradient descent: scaled weights, their mean; and what is kept of each example."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from monro._jit import generic
+from monro.rows import Array, Rows, add, add_two
+from monro.saving.states import PerExample, PerFeature
+
+Average = Any  # Last | Mean; Numba resolves which
+
+
+@generic
+def move(average: Average, rows: Rows, i: int, c: float, r: Array) -> None:
+    """``r += c x_i``, also in the sum that the average is made of."""
+    average.move(rows, i, c, r)
+
+
+@generic
+def observe(average: Average, scale: float, bias: float) -> None:
+    """Note that a step ended with weights ``scale·r`` and this bias."""
+    average.observe(scale, bias)
+
+
+@generic
+def settle(average: Average, r: Array) -> None:
+    """Bring the sum of the iterates up to date, before r is multiplied out."""
+    average.settle(r)
+
+
+class Last(NamedTuple):
+    """No average: the solution is the last iterate."""
+
+    def move(self, rows, i, c, r):  # type: ignore[no-untyped-def]
+        add(rows, i, c, r)
+
+    def observe(self, scale, bias):  # type: ignore[no-untyped-def]
+        pass
+
+    def settle(self, r):  # type: ignore[no-untyped-def]
+        pass
+
+
+class Mean(NamedTuple):
+    """The mean of the iterates ``w_j = s_j r_j``, in O(nnz) a step (paper 002, Algorithm 2).
+
+    With ``r_j = Σ_{i≤j} c_i x_i`` the sum ``Σ_j s_j r_j`` is ``S r - u``, where ``S = Σ_j s_j`` and
+    ``u = Σ_i S_{i-1} c_i x_i``. For the schedule ``1/(λt)``, S is the paper's h_t / λ.
+    """
+
+    u: PerFeature
+    scales: Array  # S
+    biases: Array  # Σ_j b_j
+    steps: Array
+
+    def move(self, rows, i, c, r):  # type: ignore[no-untyped-def]
+        add_two(rows, i, c, r, c * self.scales[0], self.u)
+
+    def observe(self, scale, bias):  # type: ignore[no-untyped-def]
+        self.scales[0] += scale
+        self.biases[0] += bias
+        self.steps[0] += 1.0
+
+    def settle(self, r):  # type: ignore[no-untyped-def]
+        for k in range(r.size):
+            self.u[k] -= self.scales[0] * r[k]
+        self.scales[0] = 0.0
+
+
+class ExampleMemory(NamedTuple):
+    """What a solver keeps of each example. Threads share it: no two visit the same example."""
+
+    g: PerExample  # the derivative ℓ'(p_i, y_i) when last visited
+    idle: PerExample  # how many visits in a row did not change it
+
+
+class DescentState(NamedTuple):
+    """Weights ``w = scale·r``, the bias, the steps taken so far, and the average if one is kept."""
+
+    r: PerFeature
+    scale: Array
+    bias: Array
+    t: Array
+    average: Average
+    centre: PerFeature  # the mean row of casgd; empty for the others
+
+
+# Below this scale it is time to multiply r out: the mean is a difference of numbers 1/scale times
+# as large, and loses that many digits.
+SMALLEST_SCALE = 1e-5
+
+
+def new_state(size: int) -> DescentState:
+    """Return the state of zero weights."""
+    return DescentState(np.zeros(size), np.ones(1), np.zeros(1), np.zeros(1), Last(), np.zeros(0))
+
+
+def start_averaging(state: DescentState) -> DescentState:
+    """Return the state that averages all iterates from here on."""
+    average = Mean(np.zeros_like(state.r), np.zeros(1), np.zeros(1), np.zeros(1))
+    return state._replace(average=average)
+
+
+def weights(state: DescentState) -> tuple[Array, float]:
+    """Multiply out the solution: the last iterate, or the mean where one is kept."""
+    average = state.average
+    if isinstance(average, Mean) and average.steps[0] > 0.0:
+        mean = (average.scales[0] * state.r - average.u) / average.steps[0]
+        return mean, float(average.biases[0] / average.steps[0])
+    return state.scale[0] * state.r, float(state.bias[0])

@@ -1,0 +1,63 @@
+"""The objective of a linear model."""
+
+from typing import Any
+
+import numpy as np
+
+from monro._jit import kernel
+from monro.linear.examples import Examples
+from monro.linear.problem import Problem
+from monro.losses import Loss, value
+from monro.rows import Array, dot, sqnorm
+
+
+@kernel
+def total_loss(loss: Loss, examples: Examples, w: Array, b: float) -> float:
+    """Return ``Σ weight_i·ℓ(w·x_i + b, y_i)``."""
+    total = 0.0
+    for i in range(examples.y.size):
+        p = dot(examples.rows, i, w) + b
+        total += examples.weight[i] * value(loss, p, examples.y[i])
+    return total
+
+
+@kernel
+def single_loss(loss: Loss, p: float, y: float) -> float:
+    """Return ``ℓ(p, y)`` to Python, where a leaf would be compiled anew by every process."""
+    return value(loss, p, y)
+
+
+@kernel
+def total_sqnorm(rows: Any, order: Array) -> float:
+    """Return the sum of ``‖x_i‖²`` over `order`."""
+    total = 0.0
+    for j in range(order.size):
+        total += sqnorm(rows, order[j])
+    return total
+
+
+def mean_sqnorm(rows: Any, order: Array) -> float:
+    """Return the mean of ``‖x_i‖²`` over `order`."""
+    mean = total_sqnorm(rows, order) / order.size
+    if not np.isfinite(mean):
+        raise ValueError("X: the squared length of a row overflows; scale the features")
+    return mean
+
+
+def mean_loss(problem: Problem, w: Array, b: float) -> float:
+    """Return the weighted mean loss over the problem's examples."""
+    total = total_loss(problem.loss, problem.examples, w, b)
+    return float(total / problem.examples.weight.sum())
+
+
+def objective(problem: Problem, w: Array, b: float) -> float:
+    """Return ``R(w) + mean loss``."""
+    return mean_loss(problem, w, b) + float(problem.penalty.value(w))
+
+
+def curvature_ratio(problem: Problem, rng: np.random.Generator) -> float:
+    """Return ``mean ‖x‖² / (λN)``: about how many epochs the dual solver needs."""
+    n = problem.examples.y.size
+    order = rng.choice(n, min(n, 1000), replace=False)
+    lam = float(problem.penalty.strong_convexity())
+    return mean_sqnorm(problem.examples.rows, order) / (lam * n)

@@ -1,0 +1,66 @@
+"""Checks of the linear estimators' parameters, one by one and in combination."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from monro.checks.parameters import check_choice, check_common, check_number
+from monro.linear.solver_base import Traits
+from monro.linear.solvers import SOLVERS, solvers_that
+
+
+def check_linear_parameters(estimator: Any, losses: Iterable[str]) -> None:
+    """Check every parameter by itself."""
+    check_choice("loss", estimator.loss, losses)
+    check_choice("solver", estimator.solver, ["auto", *SOLVERS])
+    check_choice("schedule", estimator.schedule, ["bottou", "inverse-t"])
+    check_number("decay", estimator.decay, 0.0)
+    check_common(estimator)
+
+
+def check_combination(estimator: Any, solver: str) -> None:
+    """Check that the parameters make sense together, and name those that would."""
+    traits = SOLVERS[solver]
+    schedule = estimator.schedule
+
+    def able(has: Callable[[Traits], bool]) -> str:
+        return ", ".join(map(repr, solvers_that(has)))
+
+    if schedule == "inverse-t" and schedule not in traits.schedules:
+        raise ValueError(
+            f"solver={solver!r} has no schedule 'inverse-t': "
+            f"use {able(lambda t: 'inverse-t' in t.schedules)}, or leave schedule='bottou'"
+        )
+    if estimator.alpha == 0 and (traits.needs_alpha or schedule == "inverse-t"):
+        what = f"solver={solver!r}" if traits.needs_alpha else "schedule='inverse-t'"
+        raise ValueError(
+            f"{what} needs alpha > 0: without a ridge use schedule='bottou' with "
+            f"{able(lambda t: not t.needs_alpha)}"
+        )
+    if estimator.learning_rate != "auto" and (schedule == "inverse-t" or not traits.takes_rate):
+        what = "schedule='inverse-t'" if schedule == "inverse-t" else f"solver={solver!r}"
+        raise ValueError(
+            f"{what} takes no learning_rate: leave it 'auto', or use schedule='bottou' with "
+            f"{able(lambda t: t.takes_rate)}"
+        )
+    if estimator.decay != 1 and (schedule == "inverse-t" or not traits.takes_decay):
+        what = "schedule='inverse-t'" if schedule == "inverse-t" else f"solver={solver!r}"
+        raise ValueError(
+            f"{what} does not use decay: leave it 1, or use schedule='bottou' with "
+            f"{able(lambda t: t.takes_decay)}"
+        )
+    if traits.centred and not estimator.fit_intercept:
+        alike = able(lambda t: not t.centred and t._replace(centred=True) == traits)
+        raise ValueError(
+            f"solver={solver!r} centres the features, and the centre goes into the intercept: use "
+            f"fit_intercept=True, or {alike}"
+        )
+
+
+def has_partial_fit(estimator: Any) -> bool:
+    """Raise AttributeError if the solver has no partial_fit."""
+    if estimator.solver in SOLVERS and not SOLVERS[estimator.solver].has_partial_fit:
+        able = ", ".join(map(repr, ["auto", *solvers_that(lambda t: t.has_partial_fit)]))
+        raise AttributeError(
+            f"solver={estimator.solver!r} needs all rows at once: for partial_fit use {able}"
+        )
+    return True

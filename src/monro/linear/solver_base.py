@@ -1,0 +1,84 @@
+"""The base class of linear solvers, their options, and their traits."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from monro.linear.problem import Problem
+from monro.rows import Array
+
+
+class Options(NamedTuple):
+    """How a solver runs."""
+
+    schedule: str = "bottou"
+    eta0: float = 1.0  # the first learning rate
+    decay: float = 1.0
+    state: Any = None  # an earlier one to continue from
+
+
+class Solver(ABC):
+    """Minimises one problem, a sweep over its examples at a time.
+
+    Parameters
+    ----------
+    problem : Problem
+    traits : Traits
+        Those of the solver's name in `monro.linear.solvers`.
+    options : Options
+    """
+
+    state_types: Mapping[str, Any]  # the classes its state is made of, by their names in files
+
+    def __init__(self, problem: Problem, traits: "Traits", options: Options):
+        self.problem = problem
+        self.traits = traits
+        self.earlier = options.state
+
+    def start(self, intercept: float = 0.0) -> Any:
+        """Return the state to begin with: zero weights and this bias, or the earlier state."""
+        if self.earlier is not None:
+            return self.earlier
+        return self.resume(np.zeros(self.problem.n_features), intercept, 0.0)
+
+    @abstractmethod
+    def resume(self, coef: Array, intercept: float, t: float) -> Any:
+        """Return the state that continues from these weights and bias, found in t steps."""
+
+    def begin_epoch(self, state: Any) -> Any:
+        """Return the state to begin an epoch with."""
+        return state
+
+    def rows_to_visit(self, order: Array, state: Any, rng: np.random.Generator) -> Array:
+        """Return the part of `order` that is to visit in this epoch."""
+        return order
+
+    @abstractmethod
+    def sweep(self, order: Array, state: Any, sigma: float = 1.0) -> float:
+        """Step on each example of `order`, changing `state`; return the loss before each step.
+
+        `sigma` is CoCoA+'s σ′ (Ma et al., 2015): a solver of subproblems scales the quadratic term
+        of its own by it, because others change their copies of the weights at the same time.
+        """
+
+    @abstractmethod
+    def solution(self, state: Any) -> tuple[Array, float]:
+        """Return weights and bias."""
+
+
+class Traits(NamedTuple):
+    """What a solver needs and can do: all that other modules may ask of it by its name."""
+
+    make: type[Solver]
+    schedules: tuple[str, ...]
+    averaged: bool = False  # the solution is the mean of the iterates
+    centred: bool = False  # the mean row is subtracted, which moves the intercept
+    learns_gains: bool = False  # each weight has a learning rate of its own, changed all the time
+    remembers_examples: bool = False  # the state has numbers for each example
+    proximal: bool = False  # takes penalties with a kink
+    needs_alpha: bool = False  # divides by the strength of the ridge
+    takes_rate: bool = True
+    takes_decay: bool = True
+    has_partial_fit: bool = True

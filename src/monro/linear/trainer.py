@@ -1,0 +1,238 @@
+"""Epochs of linear models: one model, or one for each class, all on the same order of the rows."""
+
+import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from monro.errors import DivergenceError
+from monro.fitting.order import blocks_per_read, visiting_order
+from monro.fitting.trainer import Record, Report, Trainer
+from monro.linear.columns import Columns
+from monro.linear.objective import mean_loss, objective, single_loss
+from monro.linear.problem import Problem
+from monro.linear.solver_base import Solver
+from monro.linear.threads import count_nonzeros, parallel_sweep
+from monro.mapped.chunked_arrays import is_mapped
+from monro.mapped.page_requests import reading_rows
+from monro.rows import Array
+from monro.saving.states import Axis, map_arrays
+
+# Non-zeros between two reports of progress, about a second.
+_PART = 1 << 28
+_MAPPED_PART = 1 << 23  # non-zeros of mapped files to read ahead together
+# A loss this many times that of zero weights is not learning: explicit steps are diverging.
+_RUNAWAY = 1e6
+
+
+class LinearFit(NamedTuple):
+    """What the next fit may continue from: the states, if it uses the same solver and problem."""
+
+    solver: str
+    schedule: str
+    fit_intercept: bool
+    states: tuple[Any, ...] = ()  # one for each model; none where they are not kept
+
+
+class SingleModel:
+    """One linear model: a problem, a solver and its state. One-vs-rest has one for each class.
+
+    Parameters
+    ----------
+    problem : Problem
+    solver : Solver
+    state : NamedTuple
+        Where to begin.
+    rng : Generator
+        Of what the solver draws.
+    """
+
+    def __init__(self, problem: Problem, solver: Solver, state: Any, rng: np.random.Generator):
+        self.problem = problem
+        self.solver = solver
+        self.state = state
+        self.rng = rng
+
+    def epoch(
+        self,
+        order: Array,
+        X: Any,
+        pool: ThreadPoolExecutor | None,
+        n_jobs: int,
+        report: Report,
+    ) -> float:
+        """Take one epoch; return the mean loss, each example's taken before its step."""
+        self.state = self.solver.begin_epoch(self.state)
+        order = self.solver.rows_to_visit(order, self.state, self.rng)
+        total = 0.0
+        examples = self.problem.examples
+        size = _MAPPED_PART if is_mapped(X) else _PART
+        parts = math.ceil(count_nonzeros(self.problem, order.size) / size)
+        for part in np.array_split(order, max(1, parts)):
+            with reading_rows(X, part, examples.y, examples.weight):
+                if pool is None:
+                    total += self.solver.sweep(part, self.state)
+                else:
+                    total += parallel_sweep(
+                        self.solver, self.problem, part, self.state, pool, n_jobs
+                    )
+            report(part.size)
+        return total / max(1, order.size)
+
+    def solution(self) -> tuple[Array, float]:
+        """Return the weights and the intercept."""
+        return self.solver.solution(self.state)
+
+    def loss_at_zero(self) -> float:
+        """Return the loss of zero weights, at least 1: an order of magnitude."""
+        loss, y = self.problem.loss, self.problem.examples.y
+        return max(1.0, *(single_loss(loss, 0.0, target) for target in (y.min(), y.max())))
+
+
+class LinearTrainer(Trainer):
+    """Takes epochs on one or several models.
+
+    Several models share the threads; a single one is split among them.
+
+    Parameters
+    ----------
+    models : sequence of SingleModel
+    X : CSR matrix or array
+        Their rows, as they were given.
+    columns : Columns
+        The columns that the models have weights for.
+    coef_shape : tuple of int
+        The shape of ``coef_``.
+    description : LinearFit
+        The solver, schedule and intercept of the fit, without states.
+    rate : float, optional
+        The learning rate, for messages.
+    shuffle : bool
+        Whether each epoch visits the rows in a new order.
+    keep_states : bool
+        Whether the next fit may continue from the states.
+    held_out : sequence of Problem
+        The models' problems on the rows held out.
+    rng, n_jobs
+        As of `Trainer`.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[SingleModel],
+        X: Any,
+        columns: Columns,
+        coef_shape: tuple[int, ...],
+        description: LinearFit,
+        *,
+        rate: float | None,
+        shuffle: bool,
+        keep_states: bool,
+        held_out: Sequence[Problem] = (),
+        rng: np.random.Generator,
+        n_jobs: int,
+    ):
+        super().__init__(rng, n_jobs)
+        self.models = models
+        self.X = X
+        self.columns = columns
+        self.coef_shape = coef_shape
+        self.description = description
+        self.rate = rate
+        self.shuffle = shuffle
+        self.keep_states = keep_states
+        self.held_out = held_out
+        self.title = description.solver
+        problem = models[0].problem
+        self.size = problem.examples.y.size
+        self.rows_per_epoch = self.size * len(models)
+        self._adjacent_blocks = 1
+        if is_mapped(X):
+            entry_bytes = problem.examples.rows.data.itemsize + 4
+            self._adjacent_blocks = blocks_per_read(count_nonzeros(problem, 1) * entry_bytes)
+
+    def visit_all(self, report: Report) -> Record:
+        """Take an epoch with each model."""
+        order = np.arange(self.size)
+        if self.shuffle:
+            order = visiting_order(self.size, self.rng, self._adjacent_blocks)
+        if self._pool is not None and len(self.models) > 1:
+            shared = (repeat(each) for each in (order, self.X, None, 1, report))
+            losses = list(self._pool.map(SingleModel.epoch, self.models, *shared))
+        else:
+            losses = [
+                model.epoch(order, self.X, self._pool, self.n_jobs, report) for model in self.models
+            ]
+        return {"loss": float(np.mean(losses))}
+
+    def check(self, record: Record) -> None:
+        """Raise DivergenceError if the loss is far above that of zero weights."""
+        most = _RUNAWAY * float(np.mean([model.loss_at_zero() for model in self.models]))
+        if record["loss"] <= most:
+            return
+        now = [mean_loss(model.problem, *model.solution()) for model in self.models]
+        if not np.mean(now) <= most:
+            raise self._divergence()
+
+    def _divergence(self) -> DivergenceError:
+        if self.rate is None:
+            cause, advice = "", "use a larger alpha, schedule='bottou'"
+        else:
+            cause = f" with learning_rate={self.rate:g}"
+            advice = "use a smaller learning_rate or 'auto'"
+        return DivergenceError(
+            f"solver={self.title!r} diverged in epoch {self.epochs}{cause}: {advice}, scale the "
+            "features, or use solver='aisgd', which no learning rate makes diverge"
+        )
+
+    def objective(self) -> float:
+        """Return the mean objective of the models."""
+        return float(np.mean([objective(m.problem, *m.solution()) for m in self.models]))
+
+    def validation_loss(self) -> float:
+        """Return the mean loss of the models on the rows held out."""
+        pairs = zip(self.held_out, self.models, strict=True)
+        return float(np.mean([mean_loss(problem, *model.solution()) for problem, model in pairs]))
+
+    def solution(self) -> dict[str, Any]:
+        """Return `coef_` and `intercept_`."""
+        solutions = [model.solution() for model in self.models]
+        coef = np.array([self.columns.widen(w) for w, _ in solutions])
+        return {
+            "coef_": coef.reshape(self.coef_shape),
+            "intercept_": np.array([b for _, b in solutions]),
+        }
+
+    def finish(self, record: Record) -> dict[str, Any]:
+        """Return the solution, and the states where they are kept."""
+        solution = self.solution()
+        if not all(np.isfinite(array).all() for array in solution.values()):
+            raise self._divergence()
+        states = tuple(map(self._widened, self.states)) if self.keep_states else ()
+        return solution | {"_fitted": self.description._replace(states=states)}
+
+    def _widened(self, state: Any) -> Any:
+        """Return a state with weights for all columns."""
+
+        def widen(axes: tuple[Axis, ...], array: Array) -> Array:
+            return self.columns.widen(array) if Axis.FEATURES in axes else array
+
+        return map_arrays(widen, state)
+
+    @property
+    def states(self) -> list[Any]:
+        """The models' states."""
+        return [model.state for model in self.models]
+
+    @states.setter
+    def states(self, states: list[Any]) -> None:
+        for model, state in zip(self.models, states, strict=True):
+            model.state = state
+
+    @property
+    def generators(self) -> list[np.random.Generator]:
+        """The generator that orders the rows, and the models' own."""
+        return [self.rng, *(model.rng for model in self.models)]

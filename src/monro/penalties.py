@@ -1,0 +1,127 @@
+"""Penalties ``R(w)``: what a problem adds to the mean loss, as a function of the weights alone.
+
+A penalty may have two parts. A *quadratic* one scales all weights alike: with ``w = s·r`` a step
+multiplies s (`shrinkage`) or divides it (`implicit_divisor`), in O(1). Whatever else there is, such
+as an L1 norm, acts on each coordinate by itself and is taken as a proximal step after the step on
+an example. Coordinates that are zero in an example's row may take that step later, and several at
+once: a kernel calls `postpone` after each step, `catch_up` before it reads the coordinates of a
+row, and `catch_up_all` before it multiplies r out or returns. A step thus costs O(nnz), and nothing
+is postponed between two sweeps: states and files do not know of it.
+
+A ridge is quadratic: for it the last three do nothing and compile to nothing. Every penalty has a
+field `strength`, the `alpha` of estimators: learning rates fall the faster the larger it is.
+"""
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from monro._jit import generic, lanes_generic
+from monro.rows import Array, Rows
+
+Penalty = Any  # one of the classes below; Numba resolves which
+
+
+@generic
+def strong_convexity(penalty: Penalty) -> float:
+    """Return the largest λ such that ``R(w) - λ/2 ‖w‖²`` is convex."""
+    return float(penalty.strong_convexity())
+
+
+@generic
+def shrinkage(penalty: Penalty, step: float) -> float:
+    """Return the factor by which an explicit step on the quadratic part multiplies the weights."""
+    return float(penalty.shrinkage(step))
+
+
+@generic
+def implicit_divisor(penalty: Penalty, step: float) -> float:
+    """Return the number by which an implicit step on the quadratic part divides the weights."""
+    return float(penalty.implicit_divisor(step))
+
+
+@generic
+def postpone(penalty: Penalty, step: float, scale: float) -> None:
+    """Note that all coordinates of ``w = scale·r`` are due a proximal step of this length."""
+    penalty.postpone(step, scale)
+
+
+@generic
+def catch_up(penalty: Penalty, rows: Rows, i: int, r: Array) -> None:
+    """Take the postponed steps on the coordinates of row i."""
+    penalty.catch_up(rows, i, r)
+
+
+@generic
+def catch_up_all(penalty: Penalty, r: Array) -> None:
+    """Take the postponed steps on all coordinates."""
+    penalty.catch_up_all(r)
+
+
+@generic
+def class_shrinkage(penalty: Penalty, eta: Any, k: int) -> Any:
+    """Return the factor by which an implicit step of rate η shrinks the weights of class k."""
+    return penalty.class_shrinkage(eta, k)
+
+
+@lanes_generic("class_shrinkage")
+def lanes_class_shrinkage(penalty: Penalty, eta: Any, k: int) -> Any:
+    """Return `class_shrinkage` in loops over classes, which may vectorise."""
+    return penalty.class_shrinkage(eta, k)
+
+
+class Ridge(NamedTuple):
+    """``strength/2 ‖w‖²``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> penalty = Ridge(0.5)
+    >>> penalty.value(np.array([1.0, 2.0]))
+    1.25
+    >>> penalty.shrinkage(0.1), penalty.implicit_divisor(0.1)
+    (0.95, 1.05)
+    """
+
+    strength: float
+
+    @property
+    def has_kink(self) -> bool:
+        """Whether a solver must be able to take proximal steps."""
+        return False
+
+    def value(self, w: Array) -> float:
+        """Return ``R(w)``."""
+        return 0.5 * self.strength * float(np.vdot(w, w))
+
+    def with_scratch(self, size: int) -> Self:
+        """Return the penalty with scratch buffers for one sweep over this many coordinates."""
+        return self
+
+    def strong_convexity(self):  # type: ignore[no-untyped-def]
+        return self.strength
+
+    def shrinkage(self, step):  # type: ignore[no-untyped-def]
+        return 1.0 - step * self.strength
+
+    def implicit_divisor(self, step):  # type: ignore[no-untyped-def]
+        return 1.0 + step * self.strength
+
+    def postpone(self, step, scale):  # type: ignore[no-untyped-def]
+        pass
+
+    def catch_up(self, rows, i, r):  # type: ignore[no-untyped-def]
+        pass
+
+    def catch_up_all(self, r):  # type: ignore[no-untyped-def]
+        pass
+
+
+class RidgePerClass(NamedTuple):
+    """``Σ_k strength_k/2 ‖w_k‖²``: the ridge of a softmax, for steps that touch a few classes."""
+
+    strength: Array  # (slots,): μβ_k/N, where 1/β_k is the chance that a step touches class k
+
+    def class_shrinkage(self, eta, k):  # type: ignore[no-untyped-def]
+        one = self.strength.dtype.type(1.0)
+        return one / (one + eta * self.strength[k])

@@ -1,0 +1,1 @@
+"""Model files and checkpoints: safetensors with a JSON description, no pickle."""

@@ -1,0 +1,161 @@
+"""Model files: what is common to the files of all estimators."""
+
+from collections.abc import Iterable
+from importlib import import_module
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from monro.errors import ModelFileError
+from monro.rows import Array
+from monro.saving.container import Contents, read_container, write_container
+
+# The classes that a file may name, and their modules.
+ESTIMATORS = {
+    "CRFTagger": "monro.crf.tagger",
+    "ChoiceModel": "monro.choice.model",
+    "LinearClassifier": "monro.linear.classifier",
+    "LinearRegressor": "monro.linear.regressor",
+    "SoftmaxClassifier": "monro.softmax.classifier",
+}
+
+
+def save(estimator: Any, path: str | Path) -> None:
+    """Write a fitted estimator."""
+    contents = estimator._to_contents()
+    contents.about["class"] = type(estimator).__name__
+    write_container(path, "model", contents)
+
+
+def load(path: str | Path) -> Any:
+    """Read a model that `save` wrote.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+
+    Returns
+    -------
+    CRFTagger, ChoiceModel, LinearClassifier, LinearRegressor or SoftmaxClassifier
+        The saved estimator: it makes the same predictions, and can continue its training.
+
+    Raises
+    ------
+    monro.errors.ModelFileError
+        If the file is no model, is damaged or truncated, or was written by a newer monro.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> import monro
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = monro.LinearClassifier(random_state=0).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/cancer.monro")
+    ...     same = monro.load(f"{folder}/cancer.monro")
+    >>> bool((same.predict(X) == model.predict(X)).all())
+    True
+    """
+    contents = read_container(path, "model")
+    name = contents.about.get("class")
+    if name not in ESTIMATORS:
+        raise ModelFileError(f"{path}: this monro has no {name!r}; install a newer monro")
+    estimator = getattr(import_module(ESTIMATORS[name]), name)()
+    try:
+        estimator._from_contents(contents)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+        raise ModelFileError(f"{path}: the file is damaged; copy it again, or fit again") from None
+    return estimator
+
+
+def _plain(value: Any) -> Any:
+    """Return a parameter in a form that JSON can represent."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Real) and not isinstance(value, (int, float)):
+        return float(value)
+    if isinstance(value, (list, tuple)) or hasattr(value, "__array__"):  # classes
+        return {"labels": [_plain(label) for label in value]}
+    if isinstance(value, dict):  # class weights: labels need not be strings
+        return {"pairs": [[_plain(key), _plain(weight)] for key, weight in value.items()]}
+    if isinstance(value, (str, int, float, bool, type(None))):
+        return value
+    return None  # a RandomState is not saved
+
+
+def get_parameters(estimator: Any) -> dict[str, Any]:
+    """Return the parameters of an estimator in a form that JSON can represent."""
+    return {name: _plain(value) for name, value in estimator.get_params(deep=False).items()}
+
+
+def set_parameters(estimator: Any, parameters: dict[str, Any]) -> None:
+    """Set the parameters of an estimator to those that `get_parameters` returned."""
+    for name, value in parameters.items():
+        if isinstance(value, dict):
+            value = value["labels"] if "labels" in value else dict(value["pairs"])
+        estimator.set_params(**{name: value})
+
+
+def put_labels(name: str, labels: Array, contents: Contents) -> None:
+    """Add an array of labels, which may be strings."""
+    if labels.dtype.kind in "iufb":
+        contents.arrays[name] = labels
+        return
+    if not all(isinstance(label, str) for label in labels.tolist()):
+        raise TypeError(f"{name} holds {labels.dtype} objects: only numbers and strings are saved")
+    contents.about[name] = {"strings": labels.tolist(), "objects": labels.dtype.kind == "O"}
+
+
+def take_labels(name: str, contents: Contents) -> Array | None:
+    """Return the labels that `put_labels` added under a name, or None."""
+    if name in contents.arrays:
+        return contents.arrays[name]
+    if name not in contents.about:
+        return None
+    kept = contents.about[name]
+    return np.array(kept["strings"], dtype=object if kept["objects"] else np.str_)
+
+
+# ------------------------------------------------------------------------ what all estimators share
+
+_LABELS = ("classes_", "feature_names_in_", "alternatives_")
+
+
+def describe(estimator: Any, attributes: Iterable[str]) -> Contents:
+    """Return contents with what all estimators have: parameters, labels and attributes.
+
+    `attributes` are names of attributes that JSON can represent; those not set are skipped.
+    """
+    contents = Contents({}, {"parameters": get_parameters(estimator)})
+    for name in _LABELS:
+        if hasattr(estimator, name):
+            put_labels(name, getattr(estimator, name), contents)
+    contents.about["fitted"] = {
+        name: getattr(estimator, name) for name in attributes if hasattr(estimator, name)
+    }
+    return contents
+
+
+def restore(estimator: Any, contents: Contents, attributes: Iterable[str]) -> None:
+    """Set what `describe` saved on an estimator; raise ValueError for any other attribute."""
+    set_parameters(estimator, contents.about["parameters"])
+    allowed = set(attributes)
+    for name, value in contents.about["fitted"].items():
+        if name not in allowed:
+            raise ValueError(name)
+        setattr(estimator, name, value)
+    for name in _LABELS:
+        labels = take_labels(name, contents)
+        if labels is not None:
+            setattr(estimator, name, labels)
+
+
+def check_numbers(*arrays: Array) -> None:
+    """Raise ValueError unless all arrays hold finite floating-point numbers."""
+    for array in arrays:
+        if array.dtype.kind != "f" or not np.isfinite(array).all():
+            raise ValueError("a number")

@@ -1,0 +1,177 @@
+"""Exact metrics of a softmax model."""
+
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from monro.integrals import best_bound_of_rows, sampled_log_probability_of_rows
+from monro.links import ENTROPY, LINKS
+from monro.rows import Array
+from monro.softmax.model import LogProbabilities, Weights, chunked, label_log_probability, top_k
+
+_CALIBRATION_BINS = 15
+_NODES = 40  # of quadratures under a variational distribution
+_DEPTHS = (1, 3, 5)  # k of precision and nDCG at k
+
+
+def losses(weights: Weights, X: Any, codes: Array, n_jobs: int = 1, link: str = "softmax") -> Array:
+    """Return the exact negative log-likelihood of each row."""
+    log_probabilities = LogProbabilities(weights, X, link)
+
+    def reduce(S: Array, rows: slice) -> Array:
+        return -log_probabilities.of_one(S, rows, codes[rows])
+
+    return np.concatenate(list(chunked(weights, X, reduce, n_jobs)))
+
+
+def sampled_losses(
+    weights: Weights, X: Any, codes: Array, link: str, draws: int, n_jobs: int
+) -> Array:
+    """Return an estimate of each row's negative log-likelihood, as in paper 001 (section 4)."""
+    centre = scale = 5.0
+    noise = centre + scale * np.random.default_rng(0).standard_normal(draws)
+    log_weight = 0.5 * ((noise - centre) / scale) ** 2 + np.log(scale * np.sqrt(2.0 * np.pi))
+
+    def reduce(S: Array, rows: slice) -> Array:
+        out = np.empty(S.shape[0])
+        sampled_log_probability_of_rows(LINKS[link], S, codes[rows], noise, log_weight, out)
+        return -out
+
+    return np.concatenate(list(chunked(weights, X, reduce, n_jobs)))
+
+
+def one_vs_each(S: Array, codes: Array) -> Array:
+    """Return Titsias' bound of each row's log-likelihood: ``Σ_{k≠y} log σ(s_y - s_k)``."""
+    s_y = S[np.arange(S.shape[0]), codes]
+    total = np.logaddexp(0.0, S - s_y[:, None]).sum(axis=1)
+    return np.asarray(np.log(2.0) - total)  # the sum includes log 2 for y itself
+
+
+def bounds(
+    weights: Weights, X: Any, codes: Array, link: str, one_vs_each_bound: bool, n_jobs: int
+) -> Array:
+    """Return the largest lower bound of each row's log-likelihood, of the kind a solver uses."""
+    if link == "probit":
+        nodes, share = np.polynomial.hermite_e.hermegauss(_NODES)
+    else:
+        nodes = np.linspace(-40.0, 40.0, 5 * _NODES + 1)
+        share = expit(nodes) * expit(-nodes)
+    variance = 1.0 if link == "probit" else np.pi**2 / 3.0
+    share = share / share.sum()
+
+    def reduce(S: Array, rows: slice) -> Array:
+        if link == "softmax":
+            if one_vs_each_bound:
+                return one_vs_each(S, codes[rows])
+            # At the best η the bound equals the likelihood.
+            return label_log_probability(S, codes[rows])
+        out = np.empty(S.shape[0])
+        entropy = ENTROPY[link]
+        best_bound_of_rows(LINKS[link], S, codes[rows], nodes, share, variance, entropy, out)
+        return out
+
+    return np.concatenate(list(chunked(weights, X, reduce, n_jobs)))
+
+
+def evaluate(
+    weights: Weights,
+    X: Any,
+    codes: Array,
+    sample_weight: Array | None = None,
+    n_jobs: int = 1,
+    link: str = "softmax",
+) -> dict[str, float]:
+    """Measure a softmax model.
+
+    Parameters
+    ----------
+    weights : Weights
+        The model.
+    X : CSR matrix or array
+        Rows.
+    codes : array of shape (n_rows,)
+        The code of each row's class: its index among the model's classes.
+    sample_weight : array of shape (n_rows,), optional
+        Weights of the rows in all means.
+    n_jobs : int
+        Threads.
+    link : {"softmax", "probit", "logistic"}
+        How scores become probabilities.
+
+    Returns
+    -------
+    dict
+        ``log_loss``, the mean of ``-log p(y)`` in nats; ``error``; ``top_5_error``, the share of
+        rows whose class is not among the five likeliest; ``calibration_error``, the mean distance
+        between the likeliest class's probability and how often it is right, over 15 bins of that
+        probability.
+    """
+    log_probabilities = LogProbabilities(weights, X, link)
+    total = codes.size if sample_weight is None else sample_weight.sum()
+
+    def reduce(S: Array, rows: slice) -> Array:
+        y, best = codes[rows], S.argmax(axis=1)
+        weight = np.ones(y.size) if sample_weight is None else sample_weight[rows]
+        loss = -log_probabilities.of_one(S, rows, y)
+        better = (S[np.arange(y.size), y][:, None] < S).sum(axis=1)
+        confidence = np.exp(log_probabilities.of_one(S, rows, best))
+        right = best == y
+        bins = np.minimum((confidence * _CALIBRATION_BINS).astype(int), _CALIBRATION_BINS - 1)
+        gaps = np.bincount(bins, weight * (right - confidence), minlength=_CALIBRATION_BINS)
+        return np.concatenate([[weight @ loss, weight @ ~right, weight @ (better >= 5)], gaps])
+
+    # Sums over chunks, since there may be many rows.
+    loss, error, top_5_error, *gaps = sum(chunked(weights, X, reduce, n_jobs)) / total
+    return {
+        "log_loss": float(loss),
+        "error": float(error),
+        "top_5_error": float(top_5_error),
+        "calibration_error": float(np.abs(gaps).sum()),
+    }
+
+
+def evaluate_labels(
+    weights: Weights,
+    X: Any,
+    Y: Any,
+    sample_weight: Array,
+    n_jobs: int = 1,
+    link: str = "softmax",
+) -> dict[str, float]:
+    """Measure a softmax model on rows with several labels; parameters as of `evaluate`.
+
+    Y is a CSR array of bool of shape (n_rows, n_classes), with at least one label in each row.
+
+    Returns
+    -------
+    dict
+        ``log_loss``, the mean over a row's labels of ``-log p`` in nats; ``precision_at_k``, the
+        number of labels of the row among the k likeliest classes, divided by k; ``ndcg_at_k``, the
+        sum of ``1 / log2(1 + rank)`` over these labels, divided by its maximum for the row.
+    """
+    depth = min(_DEPTHS[-1], weights.n_classes)
+    n_labels = np.diff(Y.indptr)
+    log_probabilities = LogProbabilities(weights, X, link)
+
+    def reduce(S: Array, rows: slice) -> Array:
+        labels, counts = Y[rows], n_labels[rows]
+        row = np.repeat(np.arange(counts.size), counts)
+        each = log_probabilities.of_all(S, rows)[row, labels.indices]
+        loss = -np.bincount(row, each) / counts
+        hits = labels[np.arange(counts.size)[:, None], top_k(S, depth)].toarray()
+        return np.column_stack([loss, hits])
+
+    measured = np.concatenate(list(chunked(weights, X, reduce, n_jobs)))
+    loss, hits = measured[:, 0], measured[:, 1:]
+    weight = sample_weight / sample_weight.sum()
+    gains = 1.0 / np.log2(1.0 + np.arange(1, _DEPTHS[-1] + 1))
+    ideal = np.cumsum(gains)
+    precision = {f"precision_at_{k}": float(weight @ hits[:, :k].sum(axis=1)) / k for k in _DEPTHS}
+    ndcg = {
+        f"ndcg_at_{k}": float(
+            weight @ (hits[:, :k] @ gains[: min(k, depth)] / ideal[np.minimum(k, n_labels) - 1])
+        )
+        for k in _DEPTHS
+    }
+    return {"log_loss": float(weight @ loss)} | precision | ndcg

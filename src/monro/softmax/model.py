@@ -1,0 +1,165 @@
+"""A fitted softmax: weights, scores and probabilities."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import logsumexp
+
+from monro._jit import kernel
+from monro.blocks import LANES, lanes_dot
+from monro.integrals import MAX_POINTS, log_probabilities_of_rows, log_probability_of_rows
+from monro.links import LINKS
+from monro.mapped.matrices import slice_rows
+from monro.rows import Array, Sparse, as_rows
+
+_CHUNK_SCORES = 1 << 22  # computed at a time by a thread: 32 MB
+_CHUNK_CLASSES = 1 << 12  # of a class-major matrix, converted to float64 at a time
+_POSTERIOR_DRAWS = 100
+
+
+class Weights(NamedTuple):
+    """The weights and intercepts of a fitted softmax, and the slot of each class."""
+
+    W: Array | Any  # in either layout of `kernel.layout`; or sparse, [class, feature]
+    bias: Array  # (slots,)
+    scale: Array  # (slots,): w = scale·r, where r is in W
+    slots: Array  # (classes,): the slot of each class
+    spread: tuple[Array, Array] | None = None  # standard deviations of weights and intercepts
+
+    @property
+    def n_classes(self) -> int:
+        """The number of classes."""
+        return int(self.slots.size)
+
+
+@kernel
+def sparse_scores(rows: Sparse, W: Array, lanes: Array, out: Array) -> None:
+    """``out[i, slot] = x_i · r_slot``, block by block: a block's weights stay in the cache."""
+    for block in range(W.shape[0]):
+        for i in range(rows.indptr.size - 1):
+            start, stop = rows.indptr[i], rows.indptr[i + 1]
+            lanes_dot(rows.data, rows.indices, start, stop, W, block, lanes)
+            for lane in range(LANES):
+                out[i, block * LANES + lane] = lanes[lane]
+
+
+def scores(weights: Weights, X: Any) -> Array:
+    """Return ``x·w_k + b_k`` of all rows and classes, in float64."""
+    W, bias, scale, slots = weights.W, weights.bias, weights.scale, weights.slots
+    X = X.astype(np.float64, copy=False)
+    if sp.issparse(W):
+        product = X @ W.T
+        return np.asarray(product.todense() if sp.issparse(product) else product) + bias[slots]
+    out = np.empty((X.shape[0], scale.size))
+    if W.ndim == 2:
+        for k in range(0, scale.size, _CHUNK_CLASSES):
+            out[:, k : k + _CHUNK_CLASSES] = X @ W[k : k + _CHUNK_CLASSES].astype(np.float64).T
+    elif sp.issparse(X):
+        sparse_scores(Sparse(*as_rows(X)), W, np.zeros(LANES), out)
+    else:
+        for block in range(W.shape[0]):
+            out[:, block * LANES : (block + 1) * LANES] = X @ W[block].astype(np.float64)
+    result: Array = out[:, slots]
+    result *= scale[slots]
+    result += bias[slots]
+    return result
+
+
+def chunked(
+    weights: Weights,
+    X: Any,
+    reduce: Callable[[Array, slice], Any],
+    n_jobs: int = 1,
+) -> Iterator[Any]:
+    """Yield ``reduce(scores, rows)`` for each chunk of rows, in order."""
+    size = max(1, _CHUNK_SCORES // weights.n_classes)
+    chunks = [slice(a, min(a + size, X.shape[0])) for a in range(0, X.shape[0], size)]
+
+    def work(rows: slice) -> Any:
+        return reduce(scores(weights, slice_rows(X, rows.start, rows.stop)), rows)
+
+    if n_jobs == 1 or len(chunks) == 1:
+        yield from map(work, chunks)
+    else:
+        with ThreadPoolExecutor(n_jobs) as pool:
+            yield from pool.map(work, chunks)
+
+
+def log_normaliser(S: Array) -> Array:
+    """Return ``log Σ_k e^{s_k}`` of each row."""
+    top = S.max(axis=1)
+    return np.asarray(top + np.log(np.exp(S - top[:, None]).sum(axis=1)))
+
+
+def log_probabilities(S: Array, link: str) -> Array:
+    """Return ``log p_k`` of each row and class, from the scores."""
+    if link == "softmax":
+        return np.asarray(S - log_normaliser(S)[:, None])
+    out = np.empty_like(S)
+    log_probabilities_of_rows(LINKS[link], S, np.empty(MAX_POINTS + 1), out)
+    return out
+
+
+def label_log_probability(S: Array, codes: Array, link: str = "softmax") -> Array:
+    """Return ``log p_k`` of one class k for each row, from the scores; `codes` are the classes."""
+    if link == "softmax":
+        return np.asarray(S[np.arange(S.shape[0]), codes] - log_normaliser(S))
+    out = np.empty(codes.size)
+    log_probability_of_rows(LINKS[link], S, codes, out)
+    return out
+
+
+class LogProbabilities(NamedTuple):
+    """Computes log-probabilities from the scores of chunks of X.
+
+    If the weights have a posterior, a probability is the mean over draws from it.
+    """
+
+    weights: Weights
+    X: Any
+    link: str = "softmax"
+
+    def of_all(self, S: Array, rows: slice) -> Array:
+        """Return ``log p_k`` of each row and class."""
+        each = [log_probabilities(drawn, self.link) for drawn in self._draws(S, rows)]
+        return _log_mean(each)
+
+    def of_one(self, S: Array, rows: slice, codes: Array) -> Array:
+        """Return ``log p_k`` of one class k for each row; `codes` are the classes."""
+        each = [label_log_probability(drawn, codes, self.link) for drawn in self._draws(S, rows)]
+        return _log_mean(each)
+
+    def _draws(self, S: Array, rows: slice) -> Iterator[Array]:
+        """Yield scores drawn from the posterior; the scores themselves if there is none."""
+        if self.weights.spread is None:
+            yield S
+            return
+        W, bias = self.weights.spread
+        X = slice_rows(self.X, rows.start, rows.stop).astype(np.float64)
+        squares = X.multiply(X) if sp.issparse(X) else X * X
+        deviation = np.sqrt(squares @ (W**2).T + bias**2)
+        # The same draws for every row, whatever the chunk it is in.
+        normal = np.random.default_rng(0).standard_normal((_POSTERIOR_DRAWS, S.shape[1]))
+        for each in normal:
+            yield S + deviation * each
+
+
+def _log_mean(each: list[Array]) -> Array:
+    return each[0] if len(each) == 1 else np.asarray(logsumexp(each, axis=0) - np.log(len(each)))
+
+
+def top_k(S: Array, k: int) -> Array:
+    """Return the columns of the k largest scores of each row, best first; ties by lower column."""
+    if k == S.shape[1]:
+        return np.argsort(-S, axis=1, kind="stable")
+    columns = np.sort(np.argpartition(S, S.shape[1] - k, axis=1)[:, -k:], axis=1)
+    least = np.take_along_axis(S, columns, axis=1).min(axis=1)
+    for row in np.flatnonzero((least[:, None] <= S).sum(axis=1) > k):  # ties at the border
+        better = np.flatnonzero(S[row] > least[row])
+        equal = np.flatnonzero(S[row] == least[row])
+        columns[row] = np.sort(np.append(better, equal[: k - better.size]))
+    order = np.argsort(-np.take_along_axis(S, columns, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(columns, order, axis=1)

@@ -1,0 +1,102 @@
+"""Checks of the parameters of SoftmaxClassifier, and of their combinations."""
+
+from typing import Any
+
+from monro.blocks import LANES
+from monro.checks.parameters import check_choice, check_common, check_integer, check_number
+from monro.links import LINKS
+from monro.softmax.sampling.registry import SAMPLING
+from monro.softmax.solvers import SOLVERS, solvers_that
+
+FORMULATIONS = ("auto", "difference", "raman")
+INITS = ("auto", "zero")
+
+
+def check_softmax_parameters(estimator: Any) -> None:
+    """Raise an error that names the valid choices if a parameter or a combination is invalid."""
+    check_common(estimator)
+    check_choice("solver", estimator.solver, SOLVERS)
+    check_choice("link", estimator.link, LINKS)
+    check_choice("formulation", estimator.formulation, FORMULATIONS)
+    check_choice("init", estimator.init, INITS)
+    check_choice("sampling", estimator.sampling, ["auto", *SAMPLING])
+    check_choice("dtype", estimator.dtype, ["float32", "float64"])
+    for name in ("examples_per_step", "classes_per_step"):
+        if getattr(estimator, name) is not None:
+            check_integer(name, getattr(estimator, name), 1)
+    if estimator.epoch_decay is not None:
+        check_number("epoch_decay", estimator.epoch_decay, 0.0, open_at_low=True)
+        if estimator.epoch_decay > 1:
+            raise ValueError(f"epoch_decay={estimator.epoch_decay!r}: it must be <= 1")
+    check_number("delta", estimator.delta, 0.0, open_at_low=True)
+    if estimator.radius is not None:
+        check_number("radius", estimator.radius, 0.0, open_at_low=True)
+    if estimator.posterior is not None:
+        check_choice("posterior", estimator.posterior, ["gaussian"])
+        if not SOLVERS[estimator.solver].is_variational:
+            able = solvers_that(lambda traits: traits.is_variational)
+            raise ValueError(f"posterior='gaussian' is for solver={able}")
+        if estimator.alpha == 0:
+            raise ValueError(
+                "posterior='gaussian' needs a prior: give alpha > 0, its precision is alpha times "
+                "the number of examples"
+            )
+    _check_combination(estimator)
+
+
+def _check_combination(estimator: Any) -> None:
+    solver, traits = estimator.solver, SOLVERS[estimator.solver]
+    if estimator.link not in traits.links:
+        valid = [name for name, t in SOLVERS.items() if estimator.link in t.links]
+        raise ValueError(
+            f"solver={solver!r} has no link={estimator.link!r}: use solver={valid[0]!r}"
+        )
+    sampling = SAMPLING.get(estimator.sampling)
+    if traits.is_variational and sampling is not None and sampling.in_blocks:
+        single = " or ".join(repr(name) for name, s in SAMPLING.items() if not s.in_blocks)
+        raise ValueError(
+            f"solver={solver!r} draws single classes: sampling={estimator.sampling!r} is not "
+            f"for it, use {single}"
+        )
+    if estimator.formulation not in ("auto", *traits.formulations):
+        valid = [name for name, t in SOLVERS.items() if estimator.formulation in t.formulations]
+        raise ValueError(
+            f"solver={solver!r} has no formulation={estimator.formulation!r}: leave it 'auto', or "
+            f"use one of {', '.join(map(repr, valid))}"
+        )
+    if traits.classes is None:
+        for name in ("sampling", "classes_per_step"):
+            if getattr(estimator, name) not in (None, "auto"):
+                raise ValueError(
+                    f"solver={solver!r} uses all classes at every step: leave {name} at its default"
+                )
+    if traits.is_full_batch:
+        for name in ("examples_per_step", "epoch_decay"):
+            if getattr(estimator, name) is not None:
+                raise ValueError(f"solver={solver!r} takes no {name}: leave it None")
+        if estimator.learning_rate != "auto":
+            raise ValueError(f"solver={solver!r} takes no learning_rate: leave it 'auto'")
+        if estimator.early_stopping:
+            able = solvers_that(lambda t: t.takes_rate)
+            raise ValueError(f"solver={solver!r} has no early stopping: use {able}")
+    if sampling is not None and sampling.needs_local_variables and not traits.formulations:
+        able = solvers_that(lambda t: t.formulations)
+        raise ValueError(f"sampling={estimator.sampling!r} is for {able}")
+    if estimator.radius is not None and not traits.is_bounded:
+        raise ValueError(f"radius is for {solvers_that(lambda t: t.is_bounded)}: leave it None")
+    if traits.is_implicit and (estimator.examples_per_step or 1) > 1:
+        if estimator.formulation == "raman":
+            raise ValueError(
+                f"examples_per_step > 1 with solver={solver!r} is for formulation='difference'"
+            )
+        if estimator.sampling not in ("auto", "uniform"):
+            raise ValueError(
+                f"examples_per_step > 1 with solver={solver!r} draws single classes: use "
+                "sampling='uniform'"
+            )
+    m = estimator.classes_per_step
+    if sampling is not None and sampling.in_blocks and m is not None and m % LANES:
+        raise ValueError(
+            f"classes_per_step={m}: blocks have {LANES} classes, give a multiple, or use "
+            "sampling='uniform'"
+        )

@@ -1,0 +1,107 @@
+"""Statistical inference with a fitted softmax: a bound of its likelihood, standard errors."""
+
+from typing import Any
+
+import numpy as np
+
+from monro.rows import Array
+from monro.softmax.metrics import bounds
+from monro.softmax.predicting import SoftmaxPredictor
+from monro.softmax.solvers import SOLVERS
+from monro.summary import Summary, summarise
+
+
+class PosteriorSummary(SoftmaxPredictor):
+    """The methods of `SoftmaxClassifier` that concern its likelihood and its posterior."""
+
+    def bound(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the mean of the lower bound of ``log p(y)`` that the solver maximises, in nats.
+
+        For "ove" it is the one-vs-each bound; for the probit and logistic links the largest over
+        Gaussian (logistic) distributions of the noise. For other solvers the bound at the best
+        local variables is the likelihood itself, and this is ``-log_loss(X, y)``.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or data frame of shape (n_rows, n_features)
+        y : array of shape (n_rows,)
+        sample_weight : array of shape (n_rows,), optional
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from monro import SoftmaxClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = SoftmaxClassifier(solver="ove", random_state=0).fit(X, y)
+        >>> model.bound(X, y) < -model.log_loss(X, y)
+        True
+        """
+        one_vs_each = SOLVERS[self.solver].maximises_one_vs_each
+        return self._mean_of(bounds, X, y, sample_weight, one_vs_each)
+
+    def _spread(self) -> tuple[Array, Array]:
+        spread = self._weights().spread
+        if spread is None:
+            raise AttributeError("there is no posterior: fit with posterior='gaussian'")
+        return spread
+
+    @property
+    def coef_std_(self) -> Array:
+        """Standard deviations of ``coef_`` under the posterior, of its shape."""
+        return _of_difference(self._spread()[0])
+
+    @property
+    def intercept_std_(self) -> Array:
+        """Standard deviations of ``intercept_`` under the posterior, of its shape."""
+        return _of_difference(self._spread()[1])
+
+    def summary(self, level: float = 0.95) -> Summary:
+        """Return a table of all coefficients with posterior standard errors and intervals.
+
+        Only differences between classes are identified; so coefficients are reported as
+        differences from the mean over the classes.
+
+        Parameters
+        ----------
+        level : float
+            Confidence level of the intervals.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from monro import SoftmaxClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = SoftmaxClassifier(
+        ...     solver="augment-reduce", posterior="gaussian", alpha=0.01, random_state=0
+        ... )
+        >>> table = model.fit(X, y).summary()
+        >>> table.name[:2], len(table.name)
+        (['0: intercept', '0: x0'], 15)
+        >>> model.coef_std_.shape, model.intercept_std_.shape
+        ((3, 4), (3,))
+        """
+        deviations, bias_deviations = self._spread()
+        weights = self._weights()
+        coef, errors = self._class_weights(), deviations
+        features = list(getattr(self, "feature_names_in_", []))
+        features = features or [f"x{j}" for j in range(self.n_features_in_)]
+        if self.fit_intercept:
+            coef = np.column_stack([weights.bias[weights.slots], coef])
+            errors = np.column_stack([bias_deviations, errors])
+            features = ["intercept", *features]
+        names = [f"{label}: {feature}" for label in self.classes_ for feature in features]
+        coef = coef - coef.mean(axis=0)
+        return summarise(names, coef.ravel(), _of_centred(errors).ravel(), level)
+
+
+def _of_difference(deviation: Array) -> Array:
+    """For two classes, return the deviation of the difference of their weights, as in `coef_`."""
+    two = len(deviation) == 2
+    return np.asarray(np.sqrt((deviation**2).sum(axis=0, keepdims=True)) if two else deviation)
+
+
+def _of_centred(deviation: Array) -> Array:
+    """Return the deviation of ``w_k - mean_j w_j`` for independent weights."""
+    n_classes, variance = len(deviation), deviation**2
+    mean = variance.sum(axis=0) / n_classes**2
+    return np.asarray(np.sqrt(variance * (1.0 - 2.0 / n_classes) + mean))

@@ -1,0 +1,1 @@
+"""Update rules: one file for each algorithm."""

@@ -1,0 +1,36 @@
+"""Noise-contrastive estimation (Mnih & Teh, 2012): classify y against m classes of noise.
+
+With noise probabilities q the example's loss is
+
+    ``-log σ(s_y - log(m q_y)) - Σ_{k∈C} log σ(log(m q_k) - s_k)``,
+
+where the normaliser is taken to be 1. Biased unless the number of noise classes is infinite.
+"""
+
+from typing import NamedTuple
+
+from monro._math import fast_exp, fast_log
+from monro.rows import Array
+
+
+class NoiseContrastive(NamedTuple):
+    """A gradient step on the loss above."""
+
+    log_count: Array  # (slots,): log(m q_k)
+
+    def input_score(self, p, rho, bias):  # type: ignore[no-untyped-def]
+        return p + bias
+
+    def step(self, eta, z, s, q_y, y, u, scratch):  # type: ignore[no-untyped-def]
+        one = z.dtype.type(1.0)
+        zero = z.dtype.type(0.0)
+        t = self.log_count[y] - s
+        e = fast_exp(-abs(t))
+        loss = max(t, zero) + fast_log(one + e)
+        G = eta * (one if t >= zero else e) / (one + e)
+        for lane in range(z.size):
+            t = z[lane] + scratch.log_weight[lane]  # the weight is 1/(m q_k)
+            e = fast_exp(-abs(t))
+            loss += max(t, zero) + fast_log(one + e)
+            z[lane] = eta * (one if t >= zero else e) / (one + e)
+        return u, G, loss

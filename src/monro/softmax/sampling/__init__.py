@@ -1,0 +1,1 @@
+"""Which classes a step draws."""

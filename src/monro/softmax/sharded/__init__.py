@@ -1,0 +1,1 @@
+"""A softmax on many machines: shards of the rows visit shards of the classes."""

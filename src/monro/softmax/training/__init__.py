@@ -1,0 +1,1 @@
+"""Training a softmax: from parameters to a plan, from a plan to a fitted model."""

@@ -1,0 +1,270 @@
+"""Augment and reduce (paper 001): variational EM on mini-batches of examples and of classes.
+
+Each example has a variational distribution q of ε, the noise of the utility of y, given that y was
+chosen: for the softmax Gumbel(log η, 1), else N(μ, 1/P). With ``z_k = s_k - s_y``, S the classes
+drawn and c_k the inverse of the inclusion probability of class k, the E step is
+
+- for the softmax (Algorithm 1): ``η̃ = 1 + Σ_S c_k e^{z_k}``, ``η ← (1 - a) η + a η̃``,
+  ``g_k = c_k e^{z_k}/η``;
+- for probit and logistic (Algorithm 2): for ε ~ q, a step of q along
+  ``(log φ)'(ε) + Σ_S c_k (φ/Φ)(ε - z_k)`` and the gradient of the entropy; then, for a new ε,
+  ``g_k = c_k (φ/Φ)(ε - z_k)``.
+
+The M step moves w_k by ``-g_k x`` and w_y by ``Σ g_k x``, at the learning rates of `adaptive`.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from monro._jit import generic, kernel, lanes_leaf
+from monro._math import fast_exp, sigmoid, softplus
+from monro.blocks import MASKED_SCORE
+from monro.links import (
+    ENTROPY,
+    LINKS,
+    Law,
+    Logistic,
+    cdf_curvature,
+    curvature,
+    hazard,
+    log_cdf,
+    log_density,
+    slope,
+)
+from monro.rows import Array, Rows, add, dot
+from monro.variational.posterior import add_likelihood_precision, add_score_variance
+
+LOCAL_POWER = 0.9  # a = (1 + visits)^-0.9
+_LOCAL_RATE = 0.01  # of Algorithm 2
+_LARGEST_STEP = 3.0  # of μ, by a natural gradient
+_LARGEST_EXPONENT = 80.0  # so that sums of many exponentials do not overflow float32
+
+
+class AugmentReduceState(NamedTuple):
+    """The variational distributions of the examples, and the memory of the adaptive steps."""
+
+    location: Array  # (examples,): η of the softmax, else μ
+    scale: Array  # (examples,): P; in `PlainModel` γ, where the scale is log(1 + e^γ)
+    squares: Array  # s of each weight, see `adaptive`
+    bias_squares: Array
+    steps: Array  # (1,): number of steps taken
+
+
+class BatchGradient(NamedTuple):
+    """The gradient of the bound, estimated from a batch."""
+
+    W: Array
+    bias: Array
+
+
+@generic
+def local_step(
+    model: Any, z: Array, log_c: Array, memory: AugmentReduceState, i: int, a: float, first: float,
+    second: float,
+) -> float:  # fmt: skip
+    """Take the E step of example i and replace z by g; return an estimate of its bound.
+
+    `first` and `second` are draws of the standard noise, for the step of q and for g.
+    """
+    return float(model.local_step(z, log_c, memory, i, a, first, second))
+
+
+@lanes_leaf
+def scaled_exponentials(z: Array, log_c: Array) -> Any:
+    """Replace z by ``c e^z``, 0 for a masked class; return the sum."""
+    largest = z.dtype.type(_LARGEST_EXPONENT)
+    masked = z.dtype.type(0.5 * MASKED_SCORE)
+    zero = z.dtype.type(0.0)
+    total = zero
+    for d in range(z.size):
+        t = z[d] + log_c[d]
+        e = fast_exp(t if t < largest else largest)
+        z[d] = e if t > masked else zero
+        total += z[d]
+    return total
+
+
+@lanes_leaf
+def multiply(z: Array, c: float) -> None:
+    """``z *= c``."""
+    for d in range(z.size):
+        z[d] *= c
+
+
+class SoftmaxModel(NamedTuple):
+    """The E step of Algorithm 1."""
+
+    def initial(self) -> tuple[float, float]:
+        return 1.0, 1.0
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        return np.zeros((n, 2))
+
+    def local_step(self, z, log_c, memory, i, a, first, second):  # type: ignore[no-untyped-def]
+        total = 1.0 + scaled_exponentials(z, log_c)
+        eta = (1.0 - a) * memory.location[i] + a * total
+        memory.location[i] = eta
+        multiply(z, z.dtype.type(1.0 / eta))
+        return 1.0 - math.log(eta) - total / eta
+
+
+class PlainModel(NamedTuple):
+    """The E step of Algorithm 2 as published: a Gaussian q for probit, a logistic q for logistic.
+
+    For studies; fits use `NaturalModel`.
+    """
+
+    law: Law
+    entropy: float  # of the standard distribution
+
+    def initial(self) -> tuple[float, float]:
+        return 0.0, float(np.log(np.expm1(1.0)))
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        logistic = isinstance(self.law, Logistic)  # compare types: as tuples all laws are equal
+        return rng.logistic(size=(n, 2)) if logistic else rng.standard_normal((n, 2))
+
+    def local_step(self, z, log_c, memory, i, a, first, second):  # type: ignore[no-untyped-def]
+        mu = memory.location[i]
+        gamma = memory.scale[i]
+        sigma = softplus(gamma)
+        epsilon = mu + sigma * first
+        f_slope = slope(self.law, epsilon)
+        bound = log_density(self.law, epsilon) + self.entropy + math.log(sigma)
+        for d in range(z.size):
+            if z[d] > 0.5 * MASKED_SCORE:
+                c = math.exp(log_c[d])
+                f_slope += c * hazard(self.law, epsilon - z[d])
+                bound += c * log_cdf(self.law, epsilon - z[d])
+        mu += _LOCAL_RATE * a * f_slope
+        gamma += _LOCAL_RATE * a * (f_slope * first + 1.0 / sigma) * sigmoid(gamma)
+        memory.location[i] = mu
+        memory.scale[i] = gamma
+        epsilon = mu + softplus(gamma) * second
+        for d in range(z.size):
+            drawn = z[d] > 0.5 * MASKED_SCORE
+            z[d] = math.exp(log_c[d]) * hazard(self.law, epsilon - z[d]) if drawn else 0.0
+        return bound
+
+
+class NaturalModel(NamedTuple):
+    """The E step of Algorithm 2 with natural gradients: q is N(μ, 1/P) for both links.
+
+    The paper's local steps are so small that q hardly leaves the prior, which biases the weights;
+    natural gradient steps converge quickly. With f the log of the integrand,
+    ``P ← (1 - a) P - a f''(ε)``, ``μ ← μ + a f'(ε)/P`` for ε ~ q is the stochastic natural gradient
+    of the bound (f'' < 0, as all the distributions are log-concave).
+    """
+
+    law: Law
+    entropy: float  # of the standard normal distribution
+
+    def initial(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        return rng.standard_normal((n, 2))
+
+    def local_step(self, z, log_c, memory, i, a, first, second):  # type: ignore[no-untyped-def]
+        mu = memory.location[i]
+        precision = memory.scale[i]
+        sigma = 1.0 / math.sqrt(precision)
+        epsilon = mu + sigma * first
+        f_slope = slope(self.law, epsilon)
+        f_curvature = curvature(self.law, epsilon)
+        bound = log_density(self.law, epsilon) + self.entropy + math.log(sigma)
+        for d in range(z.size):
+            if z[d] > 0.5 * MASKED_SCORE:
+                c = math.exp(log_c[d])
+                f_slope += c * hazard(self.law, epsilon - z[d])
+                f_curvature += c * cdf_curvature(self.law, epsilon - z[d])
+                bound += c * log_cdf(self.law, epsilon - z[d])
+        precision += a * (f_curvature - precision)
+        change = a * f_slope / precision
+        mu += min(max(change, -_LARGEST_STEP), _LARGEST_STEP)
+        memory.location[i] = mu
+        memory.scale[i] = precision
+        epsilon = mu + second / math.sqrt(precision)
+        for d in range(z.size):
+            drawn = z[d] > 0.5 * MASKED_SCORE
+            z[d] = math.exp(log_c[d]) * hazard(self.law, epsilon - z[d]) if drawn else 0.0
+        return bound
+
+
+def make_model(link: str) -> Any:
+    """Return the E step of a link.
+
+    Its `initial` returns the location and scale of every q before the first step: the distribution
+    of the noise itself. Its `draw` returns two draws of the standard noise for each of n examples.
+    """
+    return SoftmaxModel() if link == "softmax" else NaturalModel(LINKS[link], ENTROPY["probit"])
+
+
+def new_augment_reduce_state(
+    model: Any, n_examples: int, W: Array, bias: Array
+) -> AugmentReduceState:
+    """Return the state before the first step."""
+    location, scale = model.initial()
+    return AugmentReduceState(
+        np.full(n_examples, location),
+        np.full(n_examples, scale),
+        np.zeros_like(W),
+        np.zeros_like(bias),
+        np.zeros(1, np.int64),
+    )
+
+
+@kernel
+def take_batch(
+    model: Any,
+    rows: Rows,
+    y: Array,
+    weight: Array,
+    batch: Array,
+    drawn: Any,
+    noise: Array,
+    visits: int,
+    W: Array,
+    bias: Array,
+    memory: AugmentReduceState,
+    gradient: BatchGradient,
+    posterior: Any,
+    z: Array,
+) -> float:
+    """Take the E steps of a batch and add its gradient to `gradient`; return its bound.
+
+    The gradient is an estimate of that of the bound of all examples.
+    """
+    a = (1.0 + visits) ** -LOCAL_POWER
+    share = y.size / batch.size
+    bound = 0.0
+    for p in range(batch.size):
+        i = batch[p]
+        s_y = dot(rows, i, W[y[i]]) + bias[y[i]]
+        chosen = drawn.chosen[p]
+        for d in range(z.size):
+            k = chosen[d]
+            if k < 0 or k == y[i]:
+                z[d] = MASKED_SCORE
+            elif W.shape[1] == 0:  # intercepts only: skip the calls
+                z[d] = bias[k] - s_y
+            else:
+                z[d] = dot(rows, i, W[k]) + bias[k] - s_y
+        add_score_variance(posterior, i, y[i], chosen, p, z)
+        log_c = drawn.log_weight[p]
+        bound_i = local_step(model, z, log_c, memory, i, a, noise[p, 0], noise[p, 1])
+        bound += weight[i] * bound_i
+        multiply(z, z.dtype.type(share * weight[i]))
+        G = z.dtype.type(0.0)
+        for d in range(z.size):
+            if z[d] > 0.0:
+                if W.shape[1] > 0:
+                    add(rows, i, -z[d], gradient.W[chosen[d]])
+                gradient.bias[chosen[d]] -= z[d]
+                G += z[d]
+        add(rows, i, G, gradient.W[y[i]])
+        gradient.bias[y[i]] += G
+        add_likelihood_precision(posterior, i, y[i], chosen, z, G)
+    return bound

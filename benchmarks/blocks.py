@@ -1,7 +1,8 @@
 """Blocks of sixteen classes: the progress and the cost of a step, by the number of classes.
 
-Log-losses are exact, on the training rows, after 50 epochs at the automatic rate; beside them is
-the optimum that L-BFGS finds. Steps are timed on synthetic rows with 20 non-zeros of 500 features.
+Log-losses are exact, on the training rows, after 50 epochs at the automatic rate, and are
+compared with the optimum that L-BFGS finds. Steps are timed on synthetic rows with 20 non-zeros of
+500 features.
 """
 
 import resource

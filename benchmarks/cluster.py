@@ -1,4 +1,4 @@
-"""Ray: softmax and linear models on two nodes of this host, beside a single process.
+"""Ray: softmax and linear models on two nodes of this host, against a single process.
 
 Time and bytes for 1, 2 and 4 workers, workers killed at random, and a cost model that is fitted to
 three data sets and predicts a fourth.

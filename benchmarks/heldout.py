@@ -1,4 +1,4 @@
-"""Log-loss on test rows: `SoftmaxClassifier(early_stopping=True)` beside LogisticRegression.
+"""Log-loss on test rows: `SoftmaxClassifier(early_stopping=True)` against LogisticRegression.
 
 scikit-learn's C is chosen by cross-validation with three folds and 100 iterations (two and 30 with
 more than a thousand classes): from 1, by powers of ten, as long as the loss improves. The benchmark

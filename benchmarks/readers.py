@@ -1,4 +1,4 @@
-"""Reading svmlight text, beside scikit-learn's loader; converting it to a store."""
+"""Reading svmlight text, against scikit-learn's loader; converting it to a store."""
 
 import gzip
 import shutil

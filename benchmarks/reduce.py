@@ -76,7 +76,7 @@ def _calibration(P: np.ndarray, y: np.ndarray, bins: int = 10) -> list[dict[str,
 
 
 def conditional_logit() -> dict[str, Any]:
-    """Return a small conditional logit beside the maximum likelihood of statsmodels."""
+    """Compare a small conditional logit with the maximum likelihood of statsmodels."""
     try:
         from statsmodels.discrete.conditional_models import ConditionalLogit
     except ImportError:

@@ -1,4 +1,4 @@
-"""CoNLL-2000 chunking with CRF++'s template: CRFTagger beside CRFsuite.
+"""CoNLL-2000 chunking with CRF++'s template: CRFTagger against CRFsuite.
 
 c = 1, with features that occur at least three times. CRFsuite gets the same features, already
 extracted, and only its `train` is timed; monro's whole `fit` is timed, from words and parts of

@@ -1,4 +1,4 @@
-"""The default `SoftmaxClassifier()` beside the papers' solvers tuned by hand, on six data sets.
+"""The default `SoftmaxClassifier()` against the papers' solvers tuned by hand, on six data sets.
 
 Train log-losses are exact, after 50 epochs. Hand tuning tries each solver in several forms, at
 several rates that decay as in the papers; where a fit takes minutes, only promising ones. Then

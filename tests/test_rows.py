@@ -119,7 +119,7 @@ PAIRS += [(kind, np.float32) for kind in ["sparse", "dense", "centred sparse"]]
 
 
 def is_everyday(kind, dtype=np.float64):
-    """Return whether this kind of rows is not part of another one that is compiled anyhow."""
+    """Return whether no other test compiles these rows as part of another kind."""
     repeated = [("biased dense", np.float64), ("centred dense", np.float64)]
     repeated += [("centred sparse", np.float64), ("sparse", np.float32)]
     return (kind, dtype) not in repeated
@@ -180,7 +180,7 @@ def test_add_scaled_multiplies_each_feature_by_its_gain(kind, dtype, run):
 
 
 class CountDown(NamedTuple):
-    """Subtracts from each coordinate how often it was asked for, and its number."""
+    """Subtracts from each coordinate its number of calls and its index."""
 
     visits: np.ndarray
 

@@ -3,7 +3,7 @@ Six solvers, one objective
 ==========================
 
 All solvers of ``LinearClassifier`` minimise the same function. The plot shows how far each is above
-the minimum after every epoch, beside scikit-learn's ``SGDClassifier`` on the same objective.
+the minimum after every epoch, compared with scikit-learn's ``SGDClassifier`` on the same objective.
 
 With a callback, a linear model computes the exact objective after each epoch. There is no intercept
 here: it has no ridge, and all solvers learn it more slowly than the weights.
@@ -22,7 +22,7 @@ EPOCHS = 15
 
 
 class Monitor:
-    """A callback; with any, the history has the exact objective."""
+    """A callback that does nothing: with a callback, the history has the exact objective."""
 
     def setup(self, estimator, context):
         pass

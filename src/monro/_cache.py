@@ -23,7 +23,7 @@ from numba.core.dispatcher import Dispatcher
 _PACKAGE = Path(__file__).parent
 # Modules that define how kernels are compiled: an edit to their code affects all kernels.
 _COMPILER = ("_cache.py", "_jit.py", "blocks.py")
-# Functions that kernels call in place of one that is resolved by the type of its argument.
+# The implementations of each stub that is resolved at compile time by its argument's type.
 IMPLEMENTATIONS: dict[Callable[..., Any], tuple[Callable[..., Any], ...]] = {}
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
 
@@ -49,7 +49,7 @@ def source_hash() -> str:
 
 
 class _Dependencies:
-    """The text of all code that a kernel depends on, gathered by following the names it uses."""
+    """Collects the text of all code that a kernel depends on, by following the names it uses."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -174,7 +174,7 @@ class KernelCacheFile(IndexDataCacheFile):  # type: ignore[misc]
     def __init__(self, function: Callable[..., Any], numbas: Any):
         self.__dict__.update(numbas.__dict__)
         self._function = function
-        # "module.function-12.py311.nbi": the line does not matter.
+        # "module.function-12.py311.nbi": the line number is left out.
         name, _, line_and_python = numbas._index_name.removesuffix(".nbi").rpartition("-")
         self._base = f"{name}.{line_and_python.partition('.')[2]}"
 

@@ -27,7 +27,7 @@ _COMMON = {"error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
 # `contract` allows fused multiply-add. `reassoc` is left out on purpose: with it LLVM turns the dot
 # product with a sparse row into gather instructions, which are half as fast as scalar loads.
 _EXACT = _COMMON | {"fastmath": {"contract", "nsz", "arcp"}}
-# Inlined by LLVM: Numba's own `inline="always"` compiles slower and warns about itself.
+# Inlined by LLVM: Numba's own `inline="always"` compiles more slowly and emits warnings.
 INLINED = _EXACT | {"forceinline": True}
 # Loops over classes may also reorder sums (`reassoc`), so that they vectorise. Infinities and NaN
 # are never assumed away: divergence is detected by them.
@@ -103,7 +103,7 @@ def generic(stub: F) -> F:
 
 
 def lanes_generic(method: str) -> Callable[[F], F]:
-    """Like `generic`, with the name of the method, for arithmetic in loops that may vectorise."""
+    """Like `generic`, but call `method`, and allow loops that use it to vectorise their sums."""
     return lambda stub: _generic(stub, method, _VECTOR | {"forceinline": True})
 
 

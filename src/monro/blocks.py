@@ -1,6 +1,6 @@
-"""Blocks of sixteen classes or tags, whose weights lie side by side, and loops over a block.
+"""Blocks of sixteen classes or tags, whose weights are adjacent, and loops over a block.
 
-One of the sixteen places of a block is a *lane*. The last block may have lanes that no class uses.
+Each of the sixteen positions in a block is a *lane*. The last block may have unused lanes.
 """
 
 from typing import Any

@@ -3,7 +3,7 @@
 With t the utility of alternative k, ``p_k = ∫ φ(t - s_k) Π_{j≠k} Φ(t - s_j) dt``. The integrand is
 smooth and log-concave, so the trapezoidal rule converges geometrically: some tens of points give
 twelve digits. ``Π_j Φ(t - s_j)`` is the same for all alternatives, so all probabilities together
-cost little more than one. Sums are of logarithms, which keeps them accurate far out in the tails.
+cost little more than one. Logarithms are summed, which is accurate far into the tails.
 """
 
 import math

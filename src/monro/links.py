@@ -1,9 +1,10 @@
-"""Links: the law of the noise in random utilities.
+"""Links: the distribution (law) of the noise in random utilities.
 
 Each alternative's utility is its score plus a draw from one law, and the alternative of highest
 utility is chosen (paper 001, section 2). Gumbel noise gives the softmax, Gaussian noise the
-multinomial probit, logistic noise the multinomial logistic. Each law has what choice probabilities
-need, accurate far out in both tails: ``log φ``, its slope, ``log Φ``, ``φ/Φ`` and curvatures.
+multinomial probit, logistic noise the multinomial logistic. Each law has the functions that choice
+probabilities need, accurate far into both tails: ``log φ``, its slope, ``log Φ``, ``φ/Φ`` and
+curvatures.
 """
 
 import math
@@ -17,7 +18,7 @@ Law = Any  # one of the classes below; Numba resolves which
 _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 _ROOT_TWO = math.sqrt(2.0)
 _ROOT_PI = math.sqrt(math.pi)
-_FAR = 12.0  # beyond, erfcx equals its asymptotic series to the last digit
+_FAR = 12.0  # from here on, erfcx equals its asymptotic series to the last digit
 
 
 @generic

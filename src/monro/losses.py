@@ -2,11 +2,10 @@
 
 Each loss has three methods: its value, its derivative ``ℓ'(p, y)`` in p, and the derivative *after
 an implicit step*: with ``p⁺ = argmin_a step·ℓ(a, y) + (a - p)²/2``, the number ``ℓ'(p⁺, y)``, so
-that ``p⁺ = p - step·ℓ'(p⁺, y)``. Every implicit update of methods A5 is this one equation. Where
-the loss has a kink, ``ℓ'(p⁺, y)`` is the subgradient that solves it.
+that ``p⁺ = p - step·ℓ'(p⁺, y)``. Every implicit step of a linear model reduces to this equation.
+Where the loss has a kink, ``ℓ'(p⁺, y)`` is the subgradient that solves it.
 
-What else estimators and solvers need to know of a loss are its `LossTraits`. Its fields are
-parameters of the estimator.
+Its other properties are its `LossTraits`. Its fields are parameters of the estimator.
 """
 
 import math
@@ -31,7 +30,7 @@ def value(loss: Loss, p: float, y: float) -> float:
 
 @generic
 def derivative(loss: Loss, p: float, y: float) -> float:
-    """``ℓ'(p, y)``, the (sub)derivative in p."""
+    """``ℓ'(p, y)``, the (sub)derivative with respect to p."""
     return float(loss.derivative(p, y))
 
 
@@ -78,9 +77,9 @@ def start_at_zero(y: Array, weight: Array) -> float:
 
 
 def start_at_log_odds(y: Array, weight: Array) -> float:
-    """Return the log-odds of y = 1, as far as they exceed 9 : 1.
+    """Return the part of the log-odds of y = 1 that exceeds 9 : 1 in size, else 0.
 
-    Where one class has nearly all the weight, most of the intercept is known beforehand.
+    If one class has nearly all the weight, the optimal intercept is at least about that large.
     """
     positive = float(weight[y > 0].sum())
     log_odds = float(np.log(max(positive, 1e-12)) - np.log(max(weight.sum() - positive, 1e-12)))
@@ -88,12 +87,12 @@ def start_at_log_odds(y: Array, weight: Array) -> float:
 
 
 def start_within_margin(y: Array, weight: Array) -> float:
-    """Return the same, clipped to ±1: beyond that a hinge gains nothing."""
+    """Return `start_at_log_odds`, clipped to ±1, where the hinge loss of one class is 0."""
     return float(np.clip(start_at_log_odds(y, weight), -1.0, 1.0))
 
 
 class LossTraits(NamedTuple):
-    """What is known of a loss besides its values; decorates its class, as the attribute `traits`.
+    """Properties of a loss; decorates the class of the loss, which gets the attribute `traits`.
 
     Examples
     --------
@@ -207,7 +206,7 @@ class Log(NamedTuple):
             z -= move
             if not low <= z <= high:
                 z = 0.5 * (low + high)
-            elif abs(move) <= 1e-6:  # quadratic convergence: what is left is its square
+            elif abs(move) <= 1e-6:  # convergence is quadratic: the error left is its square
                 s += move * s * (1.0 - s)  # σ(-z) after this last move
                 break
         return -y * s

@@ -7,9 +7,9 @@ links are integrals over the largest utility t,
 
     p_k = ∫ φ(t - s_k) Π_{j≠k} Φ(t - s_j) dt,
 
-which the graph computes in float64 by the trapezoidal rule. The grid covers all but a negligible
-probability: below it the utility of the largest score hardly ever falls, and above it hardly ever
-any of all K utilities.
+which the graph computes in float64 by the trapezoidal rule. The ends of the grid are quantiles with
+negligible tails: of the utility of the class with the largest score at the lower end, and of the
+largest of K such utilities at the upper end.
 """
 
 from abc import ABC, abstractmethod
@@ -102,7 +102,7 @@ class _Nodes(ABC):
         """Add a node with named inputs; return the name of its output."""
 
     def add(self, kind: str, *inputs: Any, output: str | None = None, **attributes: Any) -> str:
-        """Add a node, with constants for inputs that are no names; return its output's name."""
+        """Add a node; inputs that are not names become constants. Return the name of its output."""
         names = [each if isinstance(each, str) else self.constant(each) for each in inputs]
         return self.node(kind, names, output, **attributes)
 
@@ -226,7 +226,7 @@ def _convert_softmax(scope: Any, operator: Any, container: Any) -> None:
 
 
 def _choice_probabilities(graph: _Graph, scores: str) -> str:
-    """Add each alternative's probability to have the largest utility.
+    """Add the probability of each alternative that its utility is the largest.
 
     A Scan over the grid keeps memory at rows × classes. Its state is the difference of the largest
     score and each score, and the sum of the integrand over the grid so far.

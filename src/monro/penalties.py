@@ -1,15 +1,16 @@
 """Penalties ``R(w)``: what a problem adds to the mean loss, as a function of the weights alone.
 
-A penalty may have two parts. A *quadratic* one scales all weights alike: with ``w = s·r`` a step
-multiplies s (`shrinkage`) or divides it (`implicit_divisor`), in O(1). Whatever else there is, such
-as an L1 norm, acts on each coordinate by itself and is taken as a proximal step after the step on
-an example. Coordinates that are zero in an example's row may take that step later, and several at
-once: a kernel calls `postpone` after each step, `catch_up` before it reads the coordinates of a
-row, and `catch_up_all` before it multiplies r out or returns. A step thus costs O(nnz), and nothing
-is postponed between two sweeps: states and files do not know of it.
+A penalty may have two parts. A *quadratic* part scales all weights equally: with ``w = s·r`` a step
+multiplies s (`shrinkage`) or divides it (`implicit_divisor`), in O(1). Any other part, such as an
+L1 norm, acts on each coordinate separately, as a proximal step after the step on an example.
+Coordinates that are zero in an example's row may take that step later, and several at once: a
+kernel calls `postpone` after each step, `catch_up` before it reads the coordinates of a row, and
+`catch_up_all` before it multiplies r by s or returns. A step thus costs O(nnz), and nothing is
+postponed between two sweeps: states and files need not hold it.
 
-A ridge is quadratic: for it the last three do nothing and compile to nothing. Every penalty has a
-field `strength`, the `alpha` of estimators: learning rates fall the faster the larger it is.
+For a ridge, which is quadratic, these three functions do nothing and compile to nothing. Every
+penalty has a field `strength`, the `alpha` of estimators: the larger it is, the faster learning
+rates fall.
 """
 
 from typing import Any, NamedTuple, Self
@@ -42,7 +43,7 @@ def implicit_divisor(penalty: Penalty, step: float) -> float:
 
 @generic
 def postpone(penalty: Penalty, step: float, scale: float) -> None:
-    """Note that all coordinates of ``w = scale·r`` are due a proximal step of this length."""
+    """Record that a proximal step of this length is due on all coordinates of ``w = scale·r``."""
     penalty.postpone(step, scale)
 
 

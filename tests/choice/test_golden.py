@@ -1,4 +1,4 @@
-"""Model files of every version are read as they were written."""
+"""Model files of every version load with the same contents."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ GOLDEN = sorted((Path(__file__).parent.parent / "golden" / "choices").glob("*.mo
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 def test_golden_files_give_what_they_gave(path):
-    """Made by tests/golden/make.py, with the version in their name; never made anew."""
+    """Made by tests/golden/make.py, with the version in their name; never updated."""
     expected = json.loads(path.with_suffix(".json").read_text())
     model = monro.load(path)
     assert model.get_params() == expected["parameters"]

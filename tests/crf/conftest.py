@@ -1,4 +1,4 @@
-"""A tagger that was fitted once for all."""
+"""A tagger that is fitted once for all tests."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Sentences to learn from; small chains, and what they come to by brute force."""
+"""Sentences to train on; small chains, and their sums by brute force."""
 
 from itertools import product
 

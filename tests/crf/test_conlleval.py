@@ -1,4 +1,4 @@
-"""Chunks, beside the rules of the CoNLL script taken one token after the other."""
+"""Chunks, against the rules of the CoNLL script applied token by token."""
 
 import pytest
 from hypothesis import given

@@ -112,7 +112,7 @@ def test_a_checkpoint_knows_pair_features_and_borders(tmp_path):
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.monro")), ids=lambda path: path.stem)
 def test_files_of_every_version_are_read(path):
-    """Made by tests/golden/make.py, with the version in their name; never made anew."""
+    """Made by tests/golden/make.py, with the version in their name; never updated."""
     expected = json.loads(path.with_suffix(".json").read_text())
     tagger = monro.load(path)
     sentences = expected["sentences"]

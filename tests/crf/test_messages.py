@@ -1,4 +1,4 @@
-"""What a tagger says to odd input."""
+"""Error messages of a tagger for invalid input."""
 
 import pytest
 

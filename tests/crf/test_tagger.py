@@ -1,4 +1,4 @@
-"""CRFTagger as its users meet it."""
+"""The public interface of CRFTagger."""
 
 import pickle
 import threading
@@ -91,7 +91,7 @@ def test_transitions_are_learnt():
 
 
 def test_features_of_pairs_may_depend_on_tokens():
-    # After "same" the tag stays, after "other" it changes: no feature of one tag tells that.
+    # After "same" the tag stays, after "other" it changes: no feature of one tag expresses that.
     rng = np.random.default_rng(0)
     sentences, tags = [], []
     for _ in range(200):

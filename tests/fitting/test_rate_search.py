@@ -7,7 +7,7 @@ from monro.fitting.rate_search import search_rate
 
 
 def recorded(loss):
-    """Return a trial, and the list of the rates it is asked for."""
+    """Return a trial, and the list of the rates it is called with."""
     asked = []
 
     def trial(rate):

@@ -1,4 +1,4 @@
-"""What is the same in every fit: weights, seeds, rows held out, history and stopping."""
+"""The part that all fits share: weights, seeds, the hold-out, history and stopping."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ class Context:
 
 
 class Estimator:
-    """As much of an estimator as a run needs."""
+    """The attributes of an estimator that a run uses."""
 
     warm_start = False
     early_stopping = False

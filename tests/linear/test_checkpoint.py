@@ -1,4 +1,4 @@
-"""Checkpoints: a fit that was killed goes on, and ends with the same bits."""
+"""Checkpoints: a fit that was killed resumes, and ends with the same bits."""
 
 import os
 import signal
@@ -117,7 +117,7 @@ def test_the_checkpoint_of_other_data_is_refused(tmp_path, what):
 
 
 def test_the_checkpoint_of_the_same_rows_in_a_file_is_refused(tmp_path):
-    """There no columns are left out, and other rows held out: the states have other shapes."""
+    """Mapped rows keep all columns and have another hold-out: the states have other shapes."""
     X, y = make_data()
     X = sp.csr_matrix(X)
     wide = sp.csr_matrix((X.data, X.indices * 30_000, X.indptr), shape=(300, 150_000))

@@ -1,4 +1,4 @@
-"""History, stopping, and going on: early stopping, partial_fit, warm starts."""
+"""History, stopping and continuing: early stopping, partial_fit, warm starts."""
 
 import numpy as np
 import pytest
@@ -206,7 +206,7 @@ def test_fit_then_partial_fit_works_with_solver_auto(alpha, warm_start):
     before = objective(model, X, y)
     model.partial_fit(X, y)
 
-    # It goes on from the solution: neither starts anew nor forgets what it knew.
+    # It continues from the solution instead of starting over.
     assert model.solver_ == "aisgd"
     assert model.n_iter_ == 101
     np.testing.assert_allclose(objective(model, X, y), before, rtol=0.01)

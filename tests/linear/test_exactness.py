@@ -57,7 +57,7 @@ often = settings(max_examples=25, deadline=None, derandomize=True)
 
 
 def expected_damping(X, sparse):
-    """Of the bias's steps: among sparse features, four times as many as a row has or more."""
+    """Return the damping of the bias: 0.01 if rows have a quarter of the features or fewer."""
     return 0.01 if sparse and X.size >= 4 * np.count_nonzero(X) else 1.0
 
 

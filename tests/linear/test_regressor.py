@@ -27,7 +27,7 @@ by_solver_and_loss = pytest.mark.parametrize(
     ),
 )
 
-# Value and derivative of each loss in p, written down anew.
+# Value and derivative of each loss in p, written independently.
 LOSS = {
     "squared": (lambda p, y: (p - y) ** 2 / 2, lambda p, y: p - y),
     "absolute": (lambda p, y: np.abs(p - y), lambda p, y: np.sign(p - y)),

@@ -5,7 +5,7 @@ import scipy.sparse as sp
 
 
 def many_classes(n=1500, K=70, d=120, seed=0):
-    """Return sparse rows of skewed classes, each of which likes some of the features."""
+    """Return sparse rows of skewed classes, each of which favours some of the features."""
     rng = np.random.default_rng(seed)
     y = np.minimum(rng.zipf(1.5, n) - 1, K - 1)
     y[:K] = np.arange(K)

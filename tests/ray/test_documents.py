@@ -1,4 +1,4 @@
-"""What the documents say about Ray runs as it stands, on a cluster."""
+"""The examples about Ray in the documents run unchanged, on a cluster."""
 
 import doctest
 import importlib

@@ -32,7 +32,7 @@ class Outer(NamedTuple):
 
 
 def a_state(features=3, examples=3):
-    """Return a state whose arrays all have the same length: sizes tell nothing."""
+    """Return a state whose arrays all have the same length: sizes do not distinguish them."""
     memory = Memory(np.arange(float(examples)))
     return Outer(np.ones((2, features)), np.ones(features), memory, np.zeros(3))
 

@@ -193,7 +193,7 @@ def test_visits_of_different_row_shards_to_different_class_shards_commute(data, 
 
 
 class Watching(LocalWorkerPool):
-    """Looks at every visit."""
+    """Checks the normalisers after every visit, and counts visits."""
 
     visits = 0
 

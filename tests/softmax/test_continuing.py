@@ -1,4 +1,4 @@
-"""Going on: partial_fit, rows that return, warm starts."""
+"""Continuing a fit: partial_fit, rows that occur again, warm starts."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""Implicit steps against solvers that share nothing with them."""
+"""Implicit steps against independent solvers."""
 
 import numpy as np
 import pytest

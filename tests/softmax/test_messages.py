@@ -1,4 +1,4 @@
-"""Bad input: one clear line that names what is wrong, where, and what would do."""
+"""Bad input: one clear line that names what is wrong, where, and what would be valid."""
 
 import numpy as np
 import pytest

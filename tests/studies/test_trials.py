@@ -1,4 +1,4 @@
-"""The trials of the studies, and tables with the published figures beside ours."""
+"""The trials of the studies, and tables with the published figures next to ours."""
 
 import json
 from collections import Counter

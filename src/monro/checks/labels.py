@@ -81,9 +81,9 @@ def apply_class_weight(
     Parameters
     ----------
     weight : array
-        Of each row.
+        The weight of each row.
     class_weight : dict, "balanced" or None
-        As scikit-learn's. "balanced" gives classes that do not occur in `codes` weight 1.
+        As in scikit-learn. "balanced" gives classes that do not occur in `codes` weight 1.
     classes : array
         The sorted classes.
     codes : array

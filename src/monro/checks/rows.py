@@ -19,7 +19,7 @@ def validate_rows(
     Parameters
     ----------
     estimator : estimator
-        Whose ``n_features_in_`` and ``feature_names_in_`` are set, or checked against.
+        Its ``n_features_in_`` and ``feature_names_in_`` are set, or X is checked against them.
     X : array-like or sparse matrix
     y : array-like, MappedLabels or None
         Not returned where it is not given.
@@ -76,7 +76,7 @@ def check_finite(name: str, array: Any) -> None:
 
 
 def _check_pointers(X: Any) -> None:
-    """Raise if `indptr` decreases or leaves the arrays: kernels would read outside of them."""
+    """Raise if `indptr` decreases or exceeds the arrays: kernels would read out of bounds."""
     decreases = any((np.diff(part) < 0).any() for part in chunks(X.indptr, 1))
     if X.indptr[0] != 0 or X.indptr[-1] > X.data.size or decreases:
         wrong = np.flatnonzero((X.indptr < 0) | (X.indptr > X.data.size))

@@ -1,8 +1,8 @@
-"""The exact likelihood of choices and its slope in the utilities, for any noise distribution.
+"""The exact likelihood of choices and its gradient in the utilities, for any noise distribution.
 
 With t the utility of the chosen alternative y, ``p = ∫ φ(t - s_y) Π_{j≠y} Φ(t - s_j) dt`` (see
 `monro.integrals`). Under the density proportional to the integrand, ``-d log p/d s_j`` is the mean
-of ``φ/Φ(t - s_j)``. All slopes sum to 0, because only differences of utilities matter.
+of ``φ/Φ(t - s_j)``. These slopes sum to 0, because only differences of utilities matter.
 """
 
 import math
@@ -79,7 +79,7 @@ class Likelihood:
     def __init__(self, choices: Choices, n_constants: int, link: str, alpha: float):
         self.choices = choices
         self.n_attributes = choices.X.shape[1]
-        self.n_constants = n_constants  # including the first, which is 0; or none at all
+        self.n_constants = n_constants  # with the first, which is fixed at 0; or 0
         self.link = link
         self.alpha = alpha
         self.size = self.n_attributes + max(0, n_constants - 1)

@@ -42,17 +42,17 @@ class ChoiceModel(FittedChoice):
     alpha : float
         Strength of the ridge on the attributes' coefficients; constants are not penalised.
     solver : {"auto", "likelihood", "augment-reduce"}
-        "likelihood" maximises the exact likelihood, "augment-reduce" a bound on it, by sampling
-        situations and alternatives. "auto" is the first up to a million rows (softmax: twenty
-        million).
+        "likelihood" maximises the exact likelihood, "augment-reduce" a lower bound of it, by
+        sampling situations and alternatives. "auto" is "likelihood" up to a million rows (softmax:
+        twenty million), else "augment-reduce".
     situations_per_step, alternatives_per_step : int
-        Of "augment-reduce".
+        Numbers of situations, and of alternatives of each, that a step of "augment-reduce" samples.
     learning_rate : float
-        The first learning rate of "augment-reduce".
+        The initial learning rate of "augment-reduce".
     max_epochs : int
-        Of "augment-reduce".
+        The number of epochs of "augment-reduce".
     random_state : int, RandomState or None
-        Of "augment-reduce".
+        The seed of "augment-reduce".
 
     Attributes
     ----------
@@ -63,12 +63,12 @@ class ChoiceModel(FittedChoice):
     alternatives_ : array
         Their labels, sorted.
     log_likelihood_ : float
-        Of all choices fitted.
+        The log-likelihood of the choices fitted.
     covariance_ : array, or None
-        Of the coefficients and all constants but the first: the inverse of the observed
-        information. None for "augment-reduce" and for more than 500 of them.
+        The covariance of the coefficients and of all constants but the first: the inverse of the
+        observed information. None for "augment-reduce" and for more than 500 parameters.
     history_ : list of float
-        The mean negative log-likelihood after each iteration, or (minus) its bound.
+        After each iteration or epoch, the mean negative log-likelihood, or that of the bound.
 
     Examples
     --------
@@ -190,7 +190,7 @@ class ChoiceModel(FittedChoice):
         return "likelihood" if n_rows <= _MOST_ROWS[self.link] else "augment-reduce"
 
     def _maximise_likelihood(self, likelihood: Likelihood) -> tuple[Array, Array | None]:
-        """Return the parameters of the largest likelihood, and their covariance.
+        """Return the maximum-likelihood estimate, and its covariance.
 
         The likelihood is log-concave for all three links.
         """
@@ -222,8 +222,8 @@ class ChoiceModel(FittedChoice):
         if self.constants and not count.all():
             label = self.alternatives_.tolist()[count.argmin()]
             raise ValueError(
-                f"alternative {label!r} is never chosen, so no constant is low enough for it: drop "
-                "its rows, or use constants=False or solver='augment-reduce'"
+                f"alternative {label!r} is never chosen, so its constant has no finite optimum: "
+                "drop its rows, or use constants=False or solver='augment-reduce'"
             )
 
     def _maximise_bound(self, likelihood: Likelihood) -> tuple[Array, None]:

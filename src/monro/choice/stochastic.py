@@ -104,7 +104,7 @@ def fit_stochastic(
     rng: np.random.Generator,
     after_epoch: Callable[[float], None],
 ) -> Array:
-    """Fit by augment and reduce; return the coefficients, then the constants but the first.
+    """Fit by augment and reduce; return the coefficients, then all constants but the first.
 
     `after_epoch` is called with the negative mean bound of each epoch.
     """

@@ -16,7 +16,7 @@ from monro.ray.softmax import RaySoftmaxClassifier
 from monro.ray.worker_pool import connect
 
 _ESTIMATORS: dict[str, Any] = {"binary": RayLinearClassifier, "softmax": RaySoftmaxClassifier}
-_BLOCKS = 16  # in which rows read by this process are sent to the cluster
+_BLOCKS = 16  # number of blocks in which this process sends its rows to the cluster
 
 
 def fit(

@@ -151,7 +151,7 @@ def digits(seed: int, jobs: int) -> JobResult:
 
 
 def restore(words: list[str], tags: list[str]) -> str:
-    """Return a sentence with the capitals that its tags say.
+    """Return a sentence with the capitals that its tags specify.
 
     Examples
     --------

@@ -74,7 +74,7 @@ def _read_training_data(console: Console, name: str, **options: Any) -> Data:
 def _read_for_model(
     estimator: Any, model: Path, console: Console, data_name: str, **options: Any
 ) -> Data:
-    """Return data read with the layout of a model's training data."""
+    """Read data with the layout of a model's training data."""
     if isinstance(estimator, monro.ChoiceModel):
         raise ValueError(
             f"{model}: this is a ChoiceModel, which reads data frames: use it in Python"
@@ -185,7 +185,7 @@ def fit(
             console, estimator, checkpoint, lambda: estimator.fit(data.X, y, checkpoint=checkpoint)
         )
     except ValueError as error:
-        if str(error).startswith(("y ", "y:", "X ", "X:")):  # say which data
+        if str(error).startswith(("y ", "y:", "X ", "X:")):  # name the data
             raise DataError(str(error), data_name) from None
         raise
     seconds = time.perf_counter() - begin

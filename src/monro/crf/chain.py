@@ -46,7 +46,7 @@ class ChainScratch(NamedTuple):
     alpha: Array  # (tokens, lanes); the marginals after `backward`
     norm: Array  # (tokens,): c
     beta: Array  # (lanes,)
-    reach: Array  # (lanes,): the best scores that end in each tag, for Viterbi
+    reach: Array  # (lanes,): the best score of a sequence that ends in each tag, for Viterbi
     v: Array  # (tags, lanes): pair scores
     M: Array  # (blocks, tags, 16): of the previous tag and the tag
     MT: Array  # (blocks, tags, 16): the transpose of M
@@ -75,7 +75,7 @@ def new_chain_scratch(longest: int, runs: int, n_tags: int, dtype: Any) -> Chain
 
 
 def all_allowed(n_tags: int, dtype: Any) -> Allowed:
-    """Return that any tag may begin, end, and follow any other."""
+    """Return no constraints: any tag may begin or end a sentence, and follow any other."""
     real = (np.arange(n_lanes(n_tags)) < n_tags).astype(dtype)
     pair = np.repeat(real.reshape(-1, 1, LANES), n_tags, axis=1)
     return Allowed(real, real.copy(), pair)
@@ -184,7 +184,7 @@ def score_pairs(data: Encoded, t: int, V: Array, scale: float, v: Array) -> None
 def fill_transitions(
     data: Encoded, t: int, V: Array, scale: float, allowed: Allowed, scratch: ChainScratch
 ) -> float:
-    """Compute M and its transpose for token t; return ``max v``."""
+    """Write M and its transpose for token t to the scratch; return ``max v``."""
     n = scratch.v.shape[0]
     score_pairs(data, t, V, scale, scratch.v)
     top = scratch.v[0, 0]
@@ -219,7 +219,7 @@ def forward(
     allowed: Allowed,
     scratch: ChainScratch,
 ) -> tuple[float, float, int]:
-    """Compute E, α and c of sentence s; return log Z, the score of tags y, and how many runs."""
+    """Compute E, α and c of sentence s; return log Z, the score of y, and the number of runs."""
     first, stop = data.starts[s], data.starts[s + 1]
     n = scratch.tags.size
     log_z = 0.0
@@ -308,7 +308,7 @@ def gradient(
     allowed: Allowed,
     scratch: ChainScratch,
 ) -> tuple[float, int]:
-    """Compute ``-log p(y)`` of sentence s and its slopes; return it, and how many runs there are.
+    """Compute ``-log p(y)`` of sentence s and its slopes; return it, and the number of runs.
 
     The slope in the score of tag k at token t is ``scratch.alpha[t, k]``, that in the score of a
     pair ``scratch.pairs[run, …]``: the marginal, minus 1 for the true tag or pair.

@@ -1,8 +1,8 @@
 """Precision, recall and F1 of chunks, as conlleval (the script of the CoNLL shared tasks) counts.
 
 A chunk begins at B-X, at S-X, at I-X or E-X after O or another type, and after the end of a chunk;
-it ends where the next token is outside, begins a chunk, or is of another type. It is correct if its
-first token, its last token and its type are.
+it ends where the next token is outside, begins a chunk, or is of another type. A predicted chunk is
+correct if its first token, its last token and its type are.
 """
 
 from collections.abc import Sequence
@@ -114,7 +114,7 @@ def spans(tags: Sequence[Sequence[str]], *, chunked: bool | None = None) -> Span
 
 
 def uses_chunks(tags: Sequence[str]) -> bool:
-    """Return whether any tag is one of chunks, such as B-NP."""
+    """Return whether any tag has the prefix of a chunk, as B-NP has."""
     return any(tag[:1] in _CHUNKED and tag[1:2] == "-" for tag in tags)
 
 

@@ -1,4 +1,4 @@
-"""A corpus for the kernels: the map of its features, and its tokens as sparse rows."""
+"""A corpus as kernels read it: its tokens as sparse rows of numbered features."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
@@ -144,7 +144,7 @@ def _names(
 
 
 def _without_known(keys: Array, first: Array, table: Any) -> tuple[Array, Array]:
-    """Leave out the keys that a table has."""
+    """Return the keys, and their first positions, that are not in a table."""
     if not isinstance(table, KeyTable):
         return keys, first
     new = table.numbers(keys) < 0

@@ -174,8 +174,8 @@ def best_sequences(state: Array, pair: Array, n: int) -> list[tuple[float, list[
     for t in range(1, len(state)):
         left.append((left[-1][:, None] + pair[t]).max(axis=0) + state[t])
     last = len(state) - 1
-    # Entries: minus the score of the best sequence with this end, a number to break ties, the first
-    # token of the end, the score of what follows it, and the end's tags as a linked list.
+    # Entries: minus the score of the best sequence with this suffix, a number to break ties, the
+    # first token of the suffix, the score of what follows it, and the suffix as a linked list.
     heap: list[Any] = [(-best, k, last, 0.0, (k, None)) for k, best in enumerate(left[-1])]
     heapq.heapify(heap)
     entries = len(heap)
@@ -214,7 +214,7 @@ def _split(tag: str) -> tuple[str, str]:
 def chunk_rules(tags: list[str], scheme: str, dtype: Any) -> Allowed:
     """Return which tags may begin, follow and end in a scheme of chunks.
 
-    "BIO": I-X follows B-X or I-X. "BIOES": besides, a chunk ends in E-X, or is a single S-X.
+    "BIO": I-X follows B-X or I-X. "BIOES": in addition, a chunk ends in E-X, or is a single S-X.
     """
     allowed = all_allowed(len(tags), dtype)
     known = set(scheme)

@@ -13,12 +13,12 @@ from monro.crf.features import Keyed
 from monro.rows import Array
 
 _EMPTY = np.uint64(0)
-_LOAD_FACTOR = 0.5  # largest share of a hash table's places in use
+_LOAD_FACTOR = 0.5  # the largest, of a hash table
 
 
 @leaf
 def _place(key: Any, table: Array) -> Any:
-    """Return the place of a key in the table, or the empty place to put it (linear probing)."""
+    """Return the position of a key in the table, or the empty one to put it at (linear probing)."""
     mask = np.uint64(table.size - 1)
     at = key & mask
     while table[at] != key and table[at] != _EMPTY:
@@ -30,10 +30,10 @@ def _place(key: Any, table: Array) -> Any:
 def _count_keys(
     keys: Array, table: Array, counts: Array, first: Array, begin: int, capacity: int
 ) -> int:
-    """Count keys, and note the position of each one's first occurrence; return how many are new.
+    """Count keys, and record the first position of each; return the number of new keys.
 
-    Stops before the key that would exceed `capacity` new ones, and returns minus one minus the
-    number of keys counted.
+    If there are more than `capacity` new keys, stops before the first one too many and returns
+    ``-1 - n``, where n is the number of keys counted.
     """
     new = 0
     for k in range(keys.size):
@@ -93,9 +93,12 @@ class Counts:
         self.counts[at], self.first[at] = counts, first
 
     def frequent(self, cutoff: int) -> tuple[Array, Array]:
-        """Return the keys that occur that often, the most frequent first, and where they began."""
+        """Return the keys that occur at least `cutoff` times, and their first positions.
+
+        The most frequent keys come first.
+        """
         found = np.flatnonzero(self.counts >= cutoff)
-        # Weights of frequent features lie together, so that they fit into the cache.
+        # The weights of frequent features are adjacent, so that they fit into the cache.
         order = found[np.lexsort((self.first[found], -self.counts[found]))]
         return self.table[order], self.first[order]
 
@@ -122,7 +125,7 @@ class KeyTable:
 
     @property
     def size(self) -> int:
-        """How many numbers there are."""
+        """The number of features."""
         return int(self.keys.size)
 
     def numbers(self, keys: Array) -> Array:
@@ -140,7 +143,7 @@ class Hashed:
 
     @property
     def size(self) -> int:
-        """How many numbers there are."""
+        """The number of features."""
         return 1 << self.bits
 
     def numbers(self, keys: Array) -> Array:

@@ -19,7 +19,7 @@ _MOST_TEXTS = 1 << 18
 
 
 class _HashCache(dict[str, int]):
-    """Hashes of texts, each computed once (unless there are very many)."""
+    """Hashes of texts, cached up to a maximal number."""
 
     def __missing__(self, text: str) -> int:
         if len(self) >= _MOST_TEXTS:
@@ -28,7 +28,7 @@ class _HashCache(dict[str, int]):
         self[text] = value = int.from_bytes(digest, "little")
         return value
 
-    def __reduce__(self) -> Any:  # copies and pickles need not hold what can be computed
+    def __reduce__(self) -> Any:  # the cache is not copied or pickled
         return _HashCache, ()
 
 
@@ -117,14 +117,14 @@ class Extractor:
         return tokens.hashes[k]
 
     def _atom(self, column: Array, starts: Array, row: int) -> Array:
-        """Return the hashes of the tokens `row` further on; outside, those of CRF++'s symbols."""
+        """Return the hash at offset `row` from each token; beyond its sentence, a `_B` symbol's."""
         if row == 0:
             return column
         shifted = np.roll(column, -row)
         lengths = np.diff(starts)
         longest = int(lengths.max(initial=0))
         for k in range(max(1, abs(row) + 1 - longest), abs(row) + 1):
-            # Tokens whose neighbour lies k outside their sentence are this far from its border.
+            # Tokens whose neighbour is k beyond the border have `inside` tokens up to the border.
             inside = abs(row) - k
             long = lengths > inside
             at = starts[:-1][long] + inside if row < 0 else starts[1:][long] - 1 - inside

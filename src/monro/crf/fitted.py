@@ -55,7 +55,7 @@ class FittedTagger(Estimator):
         Parameters
         ----------
         sentences : list of sentences
-            As of `fit`.
+            As in `fit`.
 
         Returns
         -------
@@ -78,7 +78,7 @@ class FittedTagger(Estimator):
         Parameters
         ----------
         sentences : list of sentences
-            As of `fit`.
+            As in `fit`.
 
         Returns
         -------
@@ -119,7 +119,7 @@ class FittedTagger(Estimator):
         Parameters
         ----------
         sentences : list of sentences
-            As of `fit`.
+            As in `fit`.
         n : int
             How many; a short sentence may have fewer.
 
@@ -171,7 +171,7 @@ class FittedTagger(Estimator):
             yield k, sentences[k : k + _PART]
 
     def _check_valid(self, start: int, sentence: int) -> None:
-        """Raise for a sentence without valid tags, numbered from `start`; -1 stands for none."""
+        """Raise for a sentence without valid tags, numbered from `start`; -1: there is none."""
         if sentence < 0:
             return
         if self.constraints is None:
@@ -333,7 +333,7 @@ class FittedTagger(Estimator):
 
 
 class _HashNames(dict[int, str]):
-    """Names of features that are identified by their hashes only."""
+    """Names of hashed features, made from their numbers."""
 
     def __missing__(self, number: int) -> str:
         return f"#{number}"

@@ -47,12 +47,12 @@ class ChainProblem(NamedTuple):
 
 
 def make_ridge(c: float, sentences: float) -> Ridge:
-    """Return the ridge of CRF++'s parameter c; its strength is never 0."""
+    """Return the ridge for CRF++'s parameter c; its strength is never 0."""
     return Ridge(max(1.0 / (float(c) * float(sentences)), 1e-30))
 
 
 def is_mapped(data: Encoded) -> bool:
-    """Return whether sentences lie in memory-mapped files."""
+    """Return whether sentences are in memory-mapped files."""
     return isinstance(data.features, np.memmap)
 
 

@@ -152,7 +152,7 @@ def from_file(
 ) -> Corpus:
     """Return the corpus of a file of columns, whose tokens are kept in memory.
 
-    With a folder for temporary files, tokens are read read_again each time instead.
+    With a folder for temporary files, the file is instead read again on each pass.
     """
     if is_stdin(path):
         raise DataError("standard input cannot be read twice", path, cure="give a file")

@@ -14,7 +14,7 @@ from monro.crf.encoding import Encoded
 from monro.crf.weights import ChainWeights, new_weights
 from monro.rows import Array
 
-# Not the literal 0, for which functions would be compiled once more.
+# Not the literal 0: functions would be compiled a second time for its type.
 ZERO: Any = np.int64(0)
 
 

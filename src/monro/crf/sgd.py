@@ -27,7 +27,7 @@ from monro.crf.weights import ChainWeights, new_weights, widen
 from monro.mapped.chunked_arrays import chunks
 from monro.rows import Array
 
-_SMALLEST_SCALE = 1e-3  # of s: below it r is multiplied out, for float32 has seven digits
+_SMALLEST_SCALE = 1e-3  # of s: below it, r is multiplied by s, since float32 has seven digits
 
 
 class SgdState(NamedTuple):
@@ -93,7 +93,7 @@ class Descent:
     ----------
     problem : ChainProblem
     name : str
-        Of the solver, for messages.
+        The solver's name, for messages.
     eta0 : float
         The first learning rate.
     power : float
@@ -169,7 +169,8 @@ class Descent:
                     for share, scratch in zip(shares, self._scratch, strict=True)
                 ]
                 loss += sum(future.result() for future in futures)
-            # Multiply out what s·r and S·r - u stand for (see `linear.descent_state.Mean`).
+            # Apply the scale to r, and bring the sum of the iterates up to date (see
+            # `linear.descent_state.Mean`).
             for w, total in zip(state.w, state.total, strict=True):
                 if averages:
                     for part_w, part_total in zip(
@@ -194,7 +195,7 @@ class Descent:
         )  # fmt: skip
 
     def _plan(self, n: int, state: SgdState) -> tuple[Steps, float, float]:
-        """Return the next steps, at most n, the scale after them, and the sum of scales."""
+        """Return the coefficients of up to n steps, the scale after them, and the sum of scales."""
         lam = self.problem.penalty.strength
         t = state.t[0] + np.arange(n)
         eta = self.eta0 / (1.0 + lam * self.eta0 * t) ** self.power

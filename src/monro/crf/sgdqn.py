@@ -42,7 +42,7 @@ _SKIP = 16  # sentences between two measurements of curvature
 
 
 class GainState(NamedTuple):
-    """Weights, their gains, and the step up to which each has had its ridge."""
+    """Weights, their gains, and for each feature the step up to which the ridge was applied."""
 
     w: ChainWeights
     gains: ChainWeights  # corrected: a; flawed: B
@@ -256,7 +256,7 @@ class QuasiNewton:
     Parameters
     ----------
     problem, name, eta0
-        As of `monro.crf.sgd.Descent`.
+        As in `monro.crf.sgd.Descent`.
     """
 
     n_jobs = 1
@@ -271,7 +271,7 @@ class QuasiNewton:
 
     @property
     def first_gain(self) -> float:
-        """What `GainState.gains` holds for a new weight."""
+        """The initial value of `GainState.gains`."""
         return 1.0 / self.eta0
 
     def start(self) -> GainState:
@@ -283,7 +283,7 @@ class QuasiNewton:
         return GainState(w, gains, *steps, np.zeros(1), np.zeros(1))
 
     def resume(self, state: GainState, tags: Array) -> GainState:
-        """Return an earlier state, after `solution`, with weights for all features and tags."""
+        """Return an earlier state, after a call of `solution`, widened to all features and tags."""
         sizes, t = self.problem.sizes, state.t[0]
         w = widen(state.w, tags, *sizes)
         gains = widen(state.gains, tags, *sizes, fill=self.first_gain)

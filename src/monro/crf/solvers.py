@@ -1,4 +1,4 @@
-"""The CRF solvers by name, what distinguishes them, and the learning rate to begin with."""
+"""The CRF solvers by name, their traits, and the initial learning rate."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
@@ -13,12 +13,12 @@ from monro.crf.weights import ChainWeights
 from monro.fitting.rate_search import search_rate
 from monro.rows import Array
 
-_SAMPLE = 1000  # steps to try rates with
-_PASSES = 10  # at most
+_SAMPLE = 1000  # steps of a trial
+_PASSES = 10  # over the sample, at most
 
 
 class Solver(Protocol):
-    """A way to minimise one problem, a sweep over its sentences at a time."""
+    """Minimises one problem, one sweep over its sentences at a time."""
 
     problem: ChainProblem
     name: str
@@ -83,9 +83,9 @@ def make_solver(problem: ChainProblem, name: str, eta0: float, n_jobs: int = 1) 
 def choose_rate(problem: ChainProblem, name: str, rng: np.random.Generator) -> float:
     """Find η0 by doubling or halving on a sample of the sentences.
 
-    A rate is judged by the loss of each sentence *before* the step on it: so the sample serves to
-    train and to test at once, and a rate that merely memorises does not win. Few sentences are
-    passed over several times, as the fit will do.
+    A rate is evaluated by the loss of each sentence *before* the step on it: the sample serves for
+    training and testing at once, so overfitting is not rewarded. A small sample is visited several
+    times, as in the fit.
     """
     passes = min(_PASSES, -(-_SAMPLE // problem.size))
     order = np.concatenate([rng.permutation(problem.size) for _ in range(passes)])[:_SAMPLE]

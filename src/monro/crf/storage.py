@@ -1,4 +1,4 @@
-"""Taggers in files: features, tags, and the state that a later fit continues from."""
+"""Model files of taggers: features, tags, and the state that a later fit continues from."""
 
 from itertools import pairwise
 from typing import Any
@@ -49,7 +49,7 @@ def to_contents(tagger: Any) -> Contents:
 
 
 def from_contents(tagger: Any, contents: Contents) -> None:
-    """Give a tagger what a file holds."""
+    """Set the attributes of a tagger from the contents of a file."""
     sentences = contents.about["fitted"].pop("_seen")
     restore(tagger, contents, _ATTRIBUTES)
     features = _features(contents)
@@ -77,7 +77,7 @@ def _features(contents: Contents) -> FeatureMap:
 def _check_shapes(state: Any, averaged: bool, n_features: int, n_pairs: int, n_tags: int) -> None:
     """Raise unless a state's arrays have the sizes of the features and tags."""
     if isinstance(state, SgdState) and not averaged:
-        state = state._replace(total=state.w)  # its own is empty
+        state = state._replace(total=state.w)  # the total is empty without averaging
     declared = axes(ChainWeights) | axes(GainState)
     shapes = {
         declared["W"]: (n_blocks(n_tags), n_features, LANES),

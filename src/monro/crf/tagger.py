@@ -35,7 +35,7 @@ class CRFTagger(Tagger):
     constraints : {"BIO", "BIOES"}, optional
         Predict only valid sequences of chunks.
     learning_rate : "auto" or float
-        The first learning rate; "auto" tries several on a sample of the sentences.
+        The initial learning rate; "auto" tries several on a sample of the sentences.
     max_epochs : int
     tol : float, optional
         Stop when the objective no longer falls by this much.
@@ -189,7 +189,7 @@ class CRFTagger(Tagger):
         path : str or Path
             The file, plain or compressed by gzip or Zstandard.
         checkpoint : str or Path, optional
-            As of `fit`.
+            As in `fit`.
         folder : str or Path, optional
             For texts larger than memory: where to put temporary files with the sentences converted
             for training, about ten times as large as the text. By default they stay in memory.
@@ -226,7 +226,7 @@ class CRFTagger(Tagger):
         tags: Sequence[Sequence[str]],
         sample_weight: Any = None,
     ) -> Self:
-        """Take one epoch on some sentences, continuing from the model as it is.
+        """Take one epoch on some sentences, continuing from the current model.
 
         New features and new tags are added, with weights that begin at 0. The ridge is that of all
         sentences seen so far.
@@ -234,7 +234,7 @@ class CRFTagger(Tagger):
         Parameters
         ----------
         sentences, tags, sample_weight
-            As of `fit`.
+            As in `fit`.
 
         Returns
         -------

@@ -1,7 +1,7 @@
 """CRF++ templates: the features of a token, made of its columns and those of its neighbours.
 
-``U01:%x[-1,0]/%x[0,1]`` stands for a feature for each previous word and part of speech; it has a
-weight for each tag. A line that begins with ``B`` stands for features of pairs of tags.
+``U01:%x[-1,0]/%x[0,1]`` defines a feature for each combination of previous word and part of speech,
+with a weight for each tag. A line that begins with ``B`` defines features of pairs of tags.
 """
 
 import re
@@ -16,14 +16,14 @@ _SHAPE = "write %x[row,column], such as %x[-1,0]"
 
 
 class Place(NamedTuple):
-    """A column of the token `row` further on."""
+    """A column of the token at offset `row` from the current one."""
 
     row: int
     column: int
 
 
 class Template(NamedTuple):
-    """A line of a template file: texts, with a place between one and the next."""
+    """A line of a template file: literal texts, with a place (``%x[row,column]``) between them."""
 
     texts: tuple[str, ...]
     places: tuple[Place, ...]

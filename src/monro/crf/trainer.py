@@ -1,4 +1,4 @@
-"""Epochs of a CRF."""
+"""The trainer of CRFs: epochs over the sentences of a problem."""
 
 from typing import Any, NamedTuple
 
@@ -13,13 +13,13 @@ from monro.fitting.order import blocks_per_read, visiting_order
 from monro.fitting.trainer import Record, Report, Trainer
 from monro.rows import Array
 
-_PARTS = 20  # of an epoch, to report on
+_PARTS = 20  # of an epoch, between reports of progress
 _MAPPED_TOKENS = 1 << 19  # of mapped files to read ahead together
 _RUNAWAY = 10.0  # times the loss of zero weights: the fit is diverging
 
 
 class ChainFit(NamedTuple):
-    """What a fitted tagger predicts with, and what the next fit may continue from."""
+    """A fitted tagger: features and weights, and the state that the next fit may continue from."""
 
     features: FeatureMap
     weights: ChainWeights
@@ -38,13 +38,13 @@ class ChainTrainer(Trainer):
     vocabulary : Vocabulary
         The features and tags of the model.
     sentences : float
-        How many sentences the model was trained on after this fit.
+        The number of sentences trained on, in this fit and earlier ones.
     shuffle : bool
         Whether each epoch visits the sentences in a new order.
     rng : Generator
         Orders the sentences.
     earlier_epochs : int
-        Epochs of earlier fits: averaging begins after the very first epoch.
+        Epochs of earlier fits: averaging begins after the first epoch of all.
     auto_rate : bool
         Whether the learning rate was chosen automatically, for messages.
     """
@@ -130,7 +130,7 @@ class ChainTrainer(Trainer):
         }
 
     def finish(self, record: Record) -> dict[str, Any]:
-        """Return the solution, if all weights are numbers."""
+        """Return the solution; raise DivergenceError unless all weights are finite."""
         solution = self.solution()
         if not all(np.isfinite(part).all() for part in solution["_fitted"].weights):
             raise self._divergence("")

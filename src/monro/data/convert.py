@@ -53,7 +53,7 @@ def convert(
     dtype : {"float32", "float64"}
         The precision in which values are stored.
     seed : int
-        Of the shuffle.
+        The seed of the shuffle.
     n_features, first_feature, target
         As in `read`.
     report : callable

@@ -15,7 +15,7 @@ import numpy as np
 from monro._jit import literal_leaf
 from monro.rows import Array
 
-# Of a number that was read; the value of an undecided one may not be the nearest double.
+# The status of a number that was read; the value of an UNDECIDED one may not be the nearest double.
 VALID, INVALID, UNDECIDED = 0, 1, 2
 
 _PLUS, _MINUS, _POINT, _DIGIT_0 = (np.uint8(ord(c)) for c in "+-.0")

@@ -69,7 +69,7 @@ def arrow_parts(
 
 
 def _batch_rows(schema: Any) -> int:
-    """Return the number of rows that take a few MB, as far as their types show."""
+    """Return about how many rows take a few MB, estimated from the types of the columns."""
     cells = sum(max(1, getattr(field.type, "list_size", 1)) for field in schema)
     return max(1, min(_MAX_BATCH_ROWS, _BATCH_CELLS // cells))
 

@@ -105,7 +105,7 @@ def read(
         of a store, or a folder of Parquet files. Tables are recognised by name, other files by
         their contents.
     layout : Layout, optional
-        The layout of the data a model was trained on, so that features get the same numbers.
+        The layout of a model's training data, so that features get the same column indices.
     n_features : int, optional
         The number of features, if the file may lack the highest one.
     first_feature : {0, 1}, optional
@@ -221,7 +221,7 @@ def lowest_labels(rows: RowBlock) -> Array:
 
 
 def find_first_feature(lowest: int | None, known: int | None, source: RowSource) -> int:
-    """Return the first feature's number: as known, else 0 if a feature 0 occurs, else 1."""
+    """Return the number of the first feature: `known`, else 0 if a feature 0 occurs, else 1."""
     if source.width is not None:
         return 0  # by the definition of the format
     if known is not None:

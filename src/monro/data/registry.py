@@ -76,7 +76,7 @@ def find(name: str) -> DataSet:
     if name in sets:
         return sets[name]
     close = difflib.get_close_matches(name, sets, 1)
-    hint = f"did you mean {close[0]}?" if close else "`monro data list` shows those there are"
+    hint = f"did you mean {close[0]}?" if close else "`monro data list` shows all names"
     raise DataError("there is no data set of that name", name, cure=hint)
 
 

@@ -1,1 +1,1 @@
-"""One fit, whatever the model."""
+"""Training that is common to all models: runs, trainers, the epoch loop, and worker pools."""

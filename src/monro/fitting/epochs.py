@@ -13,7 +13,7 @@ _PATIENCE = 3  # epochs without improvement
 
 
 class Stopper:
-    """Watches a loss: whether it is the best so far, and whether it has stopped improving."""
+    """Tracks a loss: whether it is the best so far, and whether it has stopped improving."""
 
     def __init__(self, tol: float | None):
         self.tol = tol or 0.0
@@ -21,7 +21,7 @@ class Stopper:
         self.idle = 0  # epochs in a row that improved by less than tol
 
     def improved(self, loss: float) -> bool:
-        """Take note of a loss; return whether it is the best so far."""
+        """Record a loss; return whether it is the best so far."""
         better = loss < self.best
         self.idle = 0 if loss < self.best - self.tol else self.idle + 1
         self.best = min(self.best, loss)
@@ -34,10 +34,10 @@ class Stopper:
 
 
 def train(run: Run, trainer: Trainer) -> None:
-    """Take epochs until max_epochs, until the loss stops improving, or until a callback says so.
+    """Take epochs until max_epochs, until the loss stops improving, or until a callback stops it.
 
-    With rows held out, the model of the epoch that was best on them is kept. Sets the estimator's
-    ``history_``, ``n_iter_`` and all that the trainer has learnt.
+    With a hold-out, the model of the epoch with the lowest validation loss is kept. Sets
+    ``history_``, ``n_iter_`` and the attributes that the trainer returns.
     """
     estimator, checkpoint = run.estimator, run.checkpoint
     monitor = _monitor(run, trainer)
@@ -90,7 +90,7 @@ def train(run: Run, trainer: Trainer) -> None:
 
 
 def train_batch(estimator: Any, trainer: Trainer) -> None:
-    """Take one epoch more, as `partial_fit` does, and append it to the estimator's history."""
+    """Take one more epoch, as `partial_fit` does, and append it to the estimator's history."""
     history = getattr(estimator, "history_", [])
     record = trainer.epoch() | {"epoch": len(history) + 1}
     estimator.__dict__.update(trainer.finish(record))
@@ -104,13 +104,13 @@ def has_callbacks(estimator: Any) -> bool:
 
 
 def _watches_objective(run: Run) -> bool:
-    """Return whether the objective is needed after each epoch; it costs a pass over rows."""
+    """Return whether the objective is needed after each epoch; it costs a pass over the rows."""
     estimator = run.estimator
     return estimator.tol is not None or estimator.verbose > 0 or has_callbacks(estimator)
 
 
 def _measure(run: Run, trainer: Trainer) -> Record:
-    """Return what is measured after each epoch."""
+    """Return the measurements to record after each epoch."""
     record: Record = {}
     if _watches_objective(run):
         record[trainer.objective_name] = trainer.objective()
@@ -120,7 +120,7 @@ def _measure(run: Run, trainer: Trainer) -> Record:
 
 
 def _monitor(run: Run, trainer: Trainer) -> str | None:
-    """Return the name of the loss that decides when to stop, if any does."""
+    """Return the name of the loss that decides when to stop; None if no loss does."""
     if run.held_out is not None:
         return "validation_loss"
     return trainer.objective_name if run.estimator.tol is not None else None

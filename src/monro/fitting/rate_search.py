@@ -1,4 +1,4 @@
-"""The search for the first learning rate."""
+"""The search for the initial learning rate."""
 
 from collections.abc import Callable
 
@@ -21,15 +21,15 @@ def search_rate(
     Parameters
     ----------
     trial : callable
-        Returns the loss at a rate; what is not finite counts as infinite.
+        Returns the loss at a rate; one that is not finite counts as infinite.
     rate : float
         Where to begin.
     gain_up, gain_down : float
-        By which fraction a trial's loss must be lower for a larger, a smaller rate to be taken.
+        The relative decrease of the loss that is required to accept a larger, a smaller rate.
     largest : float
         No larger rate is tried.
     most_steps : int
-        Doublings or halvings at most.
+        The maximal number of doublings or halvings.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Shards: the rows of a fit in parts, for workers that hold one part each or take them in turn."""
+"""Row shards: parts of the rows, which workers hold or process in turn."""
 
 from typing import Any, NamedTuple
 

@@ -53,11 +53,11 @@ class Run:
     estimator : Estimator
         Has max_epochs, tol, verbose and the callbacks, and gets the results.
     rows : LabelledRows
-        To learn from.
+        The training rows.
     seed : int
-        Of all that is random in the fit.
+        The seed of all random numbers of the fit.
     checkpoint : Checkpoint, optional
-        Where progress is kept, and resumed from if there is any.
+        The file that progress is saved to, and resumed from if it exists.
     held_out : LabelledRows, optional
         Rows whose loss decides when to stop.
     """
@@ -77,25 +77,25 @@ class Run:
         kinds: Mapping[str, Any],
         identity: tuple[Array, ...] | None = None,
     ) -> Self:
-        """Begin a fit, or resume the one of a checkpoint.
+        """Begin a fit, or resume one from its checkpoint.
 
         Parameters
         ----------
         estimator, rows
-            As of the class.
+            As in the class.
         path : str or Path, optional
             The checkpoint's file.
         kinds : mapping of str to type
             The states that a checkpoint may hold, by their names in files.
         identity : tuple of arrays, optional
-            What distinguishes the labels of data sets, if not `rows.y`.
+            What identifies the labels in the fingerprint of the data; by default `rows.y`.
         """
         seed = estimator._seed()
         if path is None:
             return cls(estimator, rows, seed)
         if estimator.warm_start:
             raise ValueError(
-                "checkpoint: a new process cannot know the fit that warm_start goes on from; use "
+                "checkpoint: it does not hold the fit that warm_start continues from; use "
                 "warm_start=False"
             )
         labels = (rows.y,) if identity is None else identity
@@ -111,11 +111,11 @@ class Run:
 
     @property
     def resumes(self) -> bool:
-        """Whether the fit goes on from a checkpoint."""
+        """Whether the fit resumes from a checkpoint."""
         return self.checkpoint is not None and self.checkpoint.found
 
     def hold_out(self) -> None:
-        """Set rows aside if the estimator stops early; weights have mean 1 from then on."""
+        """Hold rows out if the estimator uses early stopping; scale the weights to mean 1."""
         if self.estimator.early_stopping:
             fraction = self.estimator.validation_fraction
             strata = self.estimator._strata(self.rows.y)
@@ -126,10 +126,10 @@ class Run:
 def _split(
     rows: LabelledRows, fraction: float, strata: Array | None, seed: int
 ) -> tuple[LabelledRows, LabelledRows]:
-    """Return rows to learn from, and rows held out."""
+    """Return the training rows, and the rows held out."""
     X, y, weight = rows
     if is_mapped(X) and y.size > 1:
-        # Shuffled when they were stored, and too large to copy: the last rows are held out.
+        # Stores are shuffled, and too large to copy: hold out the last rows.
         cut = min(y.size - 1, max(1, round(y.size * (1 - fraction))))
         first, last = (slice_mapped_rows(X, *part) for part in ((0, cut), (cut, y.size)))
         return (

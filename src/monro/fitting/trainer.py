@@ -1,4 +1,4 @@
-"""What a model brings to a fit: a trainer, which takes one epoch at a time."""
+"""The base class of trainers, which take one epoch at a time."""
 
 import time
 from abc import ABC, abstractmethod
@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-Record = dict[str, Any]  # numbers, and the text of what "auto" was resolved to
+Record = dict[str, Any]  # numbers, and how "auto" was resolved, as text
 Report = Callable[[int], None]  # called with the number of rows just visited
 
 
@@ -24,15 +24,15 @@ class Trainer(ABC):
     Parameters
     ----------
     rng : Generator
-        Orders the rows.
+        Shuffles the rows.
     n_jobs : int
         Threads; with one there is no pool.
     """
 
     title: str  # for the progress bar
-    rows_per_epoch: int  # visited, for the same
+    rows_per_epoch: int  # for the progress bar
     objective_name: str = "objective"  # in the history
-    choices: str = ""  # what "auto" was resolved to, in words
+    choices: str = ""  # how "auto" was resolved, as text
     state: Any  # a NamedTuple of arrays
 
     def __init__(self, rng: np.random.Generator, n_jobs: int = 1):
@@ -57,7 +57,7 @@ class Trainer(ABC):
         Raises
         ------
         DivergenceError
-            If the weights leave the range of numbers, or are about to.
+            If the weights overflow, or are about to.
         """
         begin = time.perf_counter()
         measured = self.visit_all(report)
@@ -69,7 +69,7 @@ class Trainer(ABC):
 
     @abstractmethod
     def visit_all(self, report: Report) -> Record:
-        """Visit all rows once; return the mean loss, and whatever else the history is to hold."""
+        """Visit all rows once; return the mean loss, and any other values for the history."""
 
     @abstractmethod
     def check(self, record: Record) -> None:
@@ -79,7 +79,7 @@ class Trainer(ABC):
 
     @abstractmethod
     def objective(self) -> float:
-        """Return what `tol` watches, where no rows are held out."""
+        """Return the objective, which `tol` applies to if no rows are held out."""
 
     def validation_loss(self) -> float:
         """Return the mean loss of the rows held out."""
@@ -94,13 +94,13 @@ class Trainer(ABC):
     def finish(self, record: Record) -> dict[str, Any]:
         """Return the attributes of the fitted estimator.
 
-        `record` is that of the last epoch, for measurements that are made only now.
+        `record` is that of the last epoch; final measurements may be added to it.
         """
         return self.solution()
 
     @property
     def states(self) -> list[Any]:
-        """All that was learnt, for a checkpoint: NamedTuples of arrays."""
+        """The states to save in a checkpoint: NamedTuples of arrays."""
         return [self.state]
 
     @states.setter

@@ -4,31 +4,31 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
-Future = Any  # a value that may not be computed yet; calls take it like the value itself
+Future = Any  # a value that may not be computed yet; calls accept it in place of the value
 
 
 class LostWorkerError(Exception):
-    """A worker is gone, and the object that it held with it."""
+    """A worker was lost, and with it the object that it held."""
 
 
 class WorkerPool(ABC):
     """Workers that hold one object each, and call its methods.
 
-    Calls return futures at once. A worker makes its calls one at a time, in the order in which they
-    were asked for; different workers may run at the same time.
+    Calls return futures immediately. A worker runs its calls one at a time, in the order in which
+    they were submitted; different workers may run at the same time.
     """
 
     size: int  # workers
 
     @abstractmethod
     def assign(self, worker: int, make: Callable[..., Any], *args: Any) -> Future:
-        """Let a worker hold ``make(*args)`` from now on."""
+        """Make ``make(*args)`` the object that a worker holds."""
 
     @abstractmethod
     def call(self, worker: int, method: str, *args: Any, returns: int = 1) -> Any:
         """Call a method of the object that a worker holds.
 
-        Returns a future; of a method that returns several values, a future for each.
+        Returns a future, or a list of `returns` futures if the method returns several values.
         """
 
     def call_all(self, method: str, *args: Any) -> list[Future]:
@@ -37,7 +37,7 @@ class WorkerPool(ABC):
 
     @abstractmethod
     def share(self, value: Any) -> Future:
-        """Send a value to where all workers can read it; return what to pass to calls."""
+        """Make a value available to all workers; return a future to pass to calls."""
 
     @abstractmethod
     def results(self, futures: Sequence[Future]) -> list[Any]:
@@ -51,14 +51,14 @@ class WorkerPool(ABC):
 
 
 class LocalWorkerPool(WorkerPool):
-    """Holds the objects in this process: a call is made at once, and a future is its value."""
+    """Holds the objects in this process: calls run immediately, and futures are plain values."""
 
     def __init__(self, size: int):
         self.size = size
         self.objects: list[Any] = [None] * size
 
     def assign(self, worker: int, make: Callable[..., Any], *args: Any) -> Future:
-        """Let a worker hold ``make(*args)`` from now on."""
+        """Make ``make(*args)`` the object that a worker holds."""
         self.objects[worker] = make(*args)
 
     def call(self, worker: int, method: str, *args: Any, returns: int = 1) -> Any:
@@ -66,7 +66,7 @@ class LocalWorkerPool(WorkerPool):
         return getattr(self.objects[worker], method)(*args)
 
     def share(self, value: Any) -> Future:
-        """Return the value: it is here already."""
+        """Return the value itself."""
         return value
 
     def results(self, futures: Sequence[Future]) -> list[Any]:

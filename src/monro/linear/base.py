@@ -1,4 +1,4 @@
-"""What the linear estimators share: from checked rows to a trainer, from weights to scores."""
+"""The base of the linear estimators: from checked rows to a trainer, from weights to scores."""
 
 from abc import abstractmethod
 from pathlib import Path
@@ -31,9 +31,8 @@ from monro.saving.container import Contents
 def suited_solver(epochs: float, n_examples: int, n_features: int) -> str:
     """Return the solver that suits data on which the dual solver needs about `epochs` epochs.
 
-    Many rows on few features: a few averaged passes reach the optimum. Otherwise it pays to
-    keep a dual variable for each example, unless the ridge is so weak that this takes hundreds of
-    epochs.
+    With many rows of few features, a few averaged passes reach the optimum. Otherwise the dual
+    solver is better, unless the ridge is so weak that it takes hundreds of epochs.
     """
     few_rows = n_examples < 10 * n_features
     return "dual" if epochs < 1 or (epochs < 100 and few_rows) else "aisgd"
@@ -71,7 +70,7 @@ class LinearBase(Estimator):
 
     def _fit(self, rows: LabelledRows, checkpoint: str | Path | None = None) -> Self:
         """Train for up to max_epochs on checked rows."""
-        self.__dict__.pop("_layout", None)  # of an earlier fit's data
+        self.__dict__.pop("_layout", None)  # that of an earlier fit
         run = Run.start(self, rows.without_zero_weights(), checkpoint, STATES)
         columns = self._columns(run.rows.X)
         run.hold_out()
@@ -126,14 +125,14 @@ class LinearBase(Estimator):
         )
 
     def _first_intercept(self, problem: Problem) -> float:
-        """Return the intercept to begin with."""
+        """Return the initial intercept."""
         if not self.fit_intercept or self.schedule == "inverse-t":
             return 0.0
         _, y, weight = problem.examples
         return self._loss_traits.starting_intercept(y, weight)
 
     def _problems(self, rows: LabelledRows, columns: Columns) -> list[Problem]:
-        """Return what each model minimises."""
+        """Return the problem of each model."""
         loss, kept_rows = self._loss(), columns.rows(rows.X)
         penalty, biased = self._penalty(), bool(self.fit_intercept)
         weight = empty_alongside(rows.y, np.float64)
@@ -178,7 +177,7 @@ class LinearBase(Estimator):
                 state = solver.resume(*solutions[k], t)
             seed = rng.integers(2**63)
             models.append(SingleModel(problem, solver, state, np.random.default_rng(seed)))
-        # Training changes the states in place: should it fail, only coef_ is left to continue from.
+        # Training changes the states in place: if it fails, a later fit can only start from coef_.
         self._fitted = fit
         return models
 
@@ -196,7 +195,7 @@ class LinearBase(Estimator):
         return [(w, float(b)) for w, b in zip(coef, intercepts, strict=True)]
 
     def _choose_solver(self, problem: Problem, rng: np.random.Generator, streaming: bool) -> str:
-        """Resolve solver="auto" (docs/linear.md has the measurements behind the rule)."""
+        """Resolve solver="auto" (docs/decisions/0005 has the measurements)."""
         if self.solver != "auto":
             return str(self.solver)
         scheduled = self.schedule != "bottou" or self.learning_rate != "auto" or self.decay != 1

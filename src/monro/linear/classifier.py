@@ -27,18 +27,19 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
 
     .. math:: \frac{\alpha}{2}\|w\|^2 + \frac{1}{N}\sum_i \ell(w\cdot x_i + b,\; y_i)
 
-    in steps that cost O(non-zeros of one row). Two classes directly, more one-vs-rest.
+    in steps that cost O(non-zeros of one row). More than two classes are trained one-vs-rest.
 
     Parameters
     ----------
     loss : {"hinge", "squared_hinge", "log"}
         ``max(0, 1-yp)``, its square, or ``log(1 + exp(-yp))``; only "log" gives probabilities.
     solver : {"auto", "dual", "asgd", "sgd", "casgd", "implicit", "aisgd", "sgdqn", "sgdqn-flawed"}
-        "auto" takes "dual" or "aisgd", by the shape of the data; ``solver_`` is the one
+        "auto" chooses "dual" or "aisgd" by the shape of the data; ``solver_`` is the one
         used. docs/linear.md compares them.
     schedule : {"bottou", "inverse-t"}
-        How the rate falls: ``η0/(1 + decay·alpha·η0·t)`` (to the power ¾ for averaged solvers), the
-        intercept not regularised; or the papers' ``1/(alpha·t)``, the intercept regularised.
+        How the rate falls: "bottou" is ``η0/(1 + decay·alpha·η0·t)`` (to the power ¾ for averaged
+        solvers), with an intercept that is not regularised; "inverse-t" is the papers'
+        ``1/(alpha·t)``, with a regularised intercept.
     alpha : float
         Strength λ of the ridge; 0 is allowed for solvers that do not divide by it.
     learning_rate : "auto" or float
@@ -46,30 +47,31 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
     decay : float
         Multiplies alpha in the schedule.
     max_epochs : int
-        Passes over the data at most.
+        The maximal number of passes over the data.
     tol : float, optional
         Stop when the objective (the validation loss with early_stopping) has not improved by more
         than tol for 3 epochs. The objective costs another pass each epoch.
     shuffle : bool
-        Visit the rows in a new random order each epoch: in blocks of 16 neighbours on large data.
+        Whether to visit the rows in a new random order each epoch; large data is shuffled in blocks
+        of 16 consecutive rows.
     fit_intercept : bool
-        Whether to learn b; without, ``intercept_`` is 0.
+        Whether to learn b; if False, ``intercept_`` is 0.
     class_weight : dict, "balanced" or None
         Multiplies the weights of each class's rows.
     early_stopping : bool
-        Hold out rows, watch their loss, stop when it no longer falls, restore the best epoch.
+        Hold out rows, monitor their loss, stop when it no longer falls, and restore the best epoch.
     validation_fraction : float
-        The share of the rows to hold out.
+        The fraction of the rows to hold out.
     warm_start : bool
         Whether `fit` continues from the last fit's solution.
     n_jobs : int, optional
-        Threads; -1 for all cores. Several classes share them, with the same bits as one thread. A
-        single model is trained on copies of its weights that are averaged: with `n_jobs` > 1 its
-        solution differs a little from that of one thread, though not its objective.
+        The number of threads; -1 for all cores. One-vs-rest models are trained in parallel, with
+        the same bits as on one thread. A single model is trained on copies of its weights, which
+        are averaged: its solution differs a little from that of one thread, its objective hardly.
     random_state : int, RandomState or None
-        The same number gives the same bits.
+        The seed. The same seed gives the same bits.
     verbose : int
-        1 shows a progress bar (lines, where there is no terminal) with the objective.
+        1 shows a progress bar with the objective (lines, if there is no terminal).
 
     Attributes
     ----------
@@ -77,14 +79,14 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
     intercept_ : array of shape (1,) or (n_classes,)
     classes_ : array of shape (n_classes,)
     history_ : list of dict
-        For each epoch: epoch, seconds, loss (each row's, before the step on it), and, where they
-        were asked for, objective and validation_loss.
+        For each epoch: epoch, seconds, loss (the mean over rows, each before the step on it);
+        objective, with tol, verbose or a callback; validation_loss, with early_stopping.
     n_iter_ : int
-        Epochs taken.
+        The number of epochs taken.
     solver_ : str
         The solver used.
     learning_rate_ : float or None
-        η0 as used; None where there is none.
+        The η0 that was used; None for solvers without one.
 
     References
     ----------
@@ -170,17 +172,17 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
         ----------
         X : array, CSR matrix or data frame of shape (n_rows, n_features); or larger than memory
             A path (of a store, a Parquet file or a folder of them), an Arrow data set, table or
-            reader, or an iterable of chunks ``(X, y)``, which is read once. All but a store are
-            first written as one to a temporary folder (docs/data.md).
+            reader, or an iterable of chunks ``(X, y)``, which is read once. Anything but a store is
+            first converted to one in a temporary folder (docs/data.md).
         y : array of shape (n_rows,)
-            Labels of at least two classes. With Parquet and Arrow the name of their column, by
-            default as in `monro.data.read`; with a store or chunks, which have them, None.
+            Labels of at least two classes. With Parquet and Arrow the name of the label column, by
+            default as in `monro.data.read`; with a store or chunks, which contain them, None.
         sample_weight : array of shape (n_rows,), optional
-            A row of weight 2 counts as two; a row of weight 0 does not count. With a store in its
-            order.
+            A row of weight 2 counts as two; a row of weight 0 does not count. For a store, in the
+            order of its rows.
         checkpoint : str or Path, optional
-            A file to keep the progress in. If the process is killed, the same call resumes from it
-            and ends with the bits (on one thread) of an uninterrupted fit.
+            A file to save the progress in. If the process is killed, the same call resumes from it,
+            and ends with the same bits (on one thread) as an uninterrupted fit.
 
         Returns
         -------

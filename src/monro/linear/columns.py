@@ -17,15 +17,15 @@ _ABSENT = np.int32(-1)
 
 
 class Columns(NamedTuple):
-    """Which columns of how many are kept; all of them where `used` is None."""
+    """The columns that are kept, of `width`; all of them if `used` is None."""
 
     width: int
     used: Array | None = None
-    number: Array | None = None  # of each column of the wide data, where it is kept
+    number: Array | None = None  # (width,): new index of each column that is kept
 
     @property
     def kept(self) -> int:
-        """How many columns are kept."""
+        """The number of columns kept."""
         return self.width if self.used is None else self.used.size
 
     def rows(self, X: Any) -> Rows:
@@ -38,9 +38,9 @@ class Columns(NamedTuple):
         return as_sparse(rows.data, indices, rows.indptr, self.kept)
 
     def widen(self, array: Array) -> Array:
-        """Return an array per feature kept as one per feature; what follows the weights stays last.
+        """Expand an array with an entry per column kept to one with an entry per column.
 
-        An empty array stays empty.
+        Entries after those of the columns stay at the end. An empty array stays empty.
         """
         if self.used is None or array.size == 0:
             return array
@@ -52,7 +52,7 @@ class Columns(NamedTuple):
 
 @kernel
 def number_columns(indices: Array, number: Array, used: Array) -> int:
-    """Give the columns numbers in the order they appear; return how many there are."""
+    """Assign numbers to the columns, by first appearance; return how many there are."""
     count = 0
     for k in range(indices.size):
         column = indices[k]

@@ -1,4 +1,4 @@
-"""The state of gradient descent: scaled weights, their mean; and what is kept of each example."""
+"""The state of gradient descent: scaled weights, their mean, and the memory of each example."""
 
 from typing import Any, NamedTuple
 
@@ -13,19 +13,19 @@ Average = Any  # Last | Mean; Numba resolves which
 
 @generic
 def move(average: Average, rows: Rows, i: int, c: float, r: Array) -> None:
-    """``r += c x_i``, also in the sum that the average is made of."""
+    """``r += c x_i``; also update the sum of the iterates."""
     average.move(rows, i, c, r)
 
 
 @generic
 def observe(average: Average, scale: float, bias: float) -> None:
-    """Note that a step ended with weights ``scale·r`` and this bias."""
+    """Add the iterate after a step, ``scale·r`` and the bias, to the sum of the iterates."""
     average.observe(scale, bias)
 
 
 @generic
 def settle(average: Average, r: Array) -> None:
-    """Bring the sum of the iterates up to date, before r is multiplied out."""
+    """Bring the sum of the iterates up to date, before r is multiplied by its scale."""
     average.settle(r)
 
 
@@ -86,8 +86,8 @@ class DescentState(NamedTuple):
     centre: PerFeature  # the mean row of casgd; empty for the others
 
 
-# Below this scale it is time to multiply r out: the mean is a difference of numbers 1/scale times
-# as large, and loses that many digits.
+# Below this scale, r is multiplied by it and the scale reset to 1: the mean is a difference of
+# numbers 1/scale times as large, and loses that many digits.
 SMALLEST_SCALE = 1e-5
 
 
@@ -97,13 +97,13 @@ def new_state(size: int) -> DescentState:
 
 
 def start_averaging(state: DescentState) -> DescentState:
-    """Return the state that averages all iterates from here on."""
+    """Return the state with an average of all iterates from now on."""
     average = Mean(np.zeros_like(state.r), np.zeros(1), np.zeros(1), np.zeros(1))
     return state._replace(average=average)
 
 
 def weights(state: DescentState) -> tuple[Array, float]:
-    """Multiply out the solution: the last iterate, or the mean where one is kept."""
+    """Return weights and bias of the solution: the last iterate, or the mean if one is kept."""
     average = state.average
     if isinstance(average, Mean) and average.steps[0] > 0.0:
         mean = (average.scales[0] * state.r - average.u) / average.steps[0]

@@ -42,7 +42,7 @@ def bias_prox_strength(loss: Loss) -> float:
 
 
 class DualState(NamedTuple):
-    """Weights and bias, and the g_i they are the sum of."""
+    """Weights and bias, and the g_i whose sum they are."""
 
     w: PerFeature
     bias: Array
@@ -77,8 +77,8 @@ def dual_epoch(
 ) -> float:
     """Take a step on each example of `order`; return the loss summed *before* each step.
 
-    Where several copies of the weights change at once and their moves are combined later, σ′ of
-    CoCoA+ (Ma et al., 2015) makes each step allow for those of the others.
+    With several copies of the weights, whose changes are combined later, `sigma` is CoCoA+'s σ′ (Ma
+    et al., 2015): each step then allows for those on the other copies.
     """
     rows = examples.rows
     w = state.w
@@ -126,14 +126,14 @@ class Dual(Solver):
         if self.earlier is not None:
             if self.earlier.memory.g.size != state.memory.g.size:
                 return self.resume(*self.solution(self.earlier), 0.0)
-            # The rows may have changed: the weights that belong to these g_i must be summed anew.
+            # The rows may have changed: the weights that belong to these g_i must be summed again.
             state.memory.g[:] = self.earlier.memory.g
             state.bias[0] = self.earlier.bias[0]
             add_all(self.problem.examples, -self.h, state.memory.g, state.w)
         return state
 
     def resume(self, coef: Array, intercept: float, t: float) -> DualState:
-        # The weights are a sum over the examples; these are the g_i that the solution implies.
+        # The weights must be a sum over the examples: compute the g_i that the solution implies.
         state = new_dual_state(self.problem.n_features, self.problem.examples.y.size)
         derivatives(self.problem.loss, self.problem.examples, coef, intercept, state.memory.g)
         add_all(self.problem.examples, -self.h, state.memory.g, state.w)
@@ -142,7 +142,7 @@ class Dual(Solver):
 
     def begin_epoch(self, state: DualState) -> DualState:
         if self.problem.fit_intercept:
-            # Anchor the bias where it is: its part h_b Σ g_i of the sum starts anew from there.
+            # Move the anchor to the current bias: the bias is then that minus h_b Σ g_i.
             state.bias[0] -= self.h_bias * self.sum_of_derivatives(state)
         return state
 
@@ -151,14 +151,14 @@ class Dual(Solver):
         return float(np.sum(self.problem.examples.weight * state.memory.g))
 
     def set_share(self, fraction: float) -> None:
-        """Treat the problem's examples as this fraction of all, the rest being elsewhere."""
+        """Treat the problem's examples as this fraction of all; the rest are on other workers."""
         self.h *= fraction
         self.h_bias *= fraction
 
     def rows_to_visit(self, order: Array, state: DualState, rng: np.random.Generator) -> Array:
         # An example that did not move at its last k visits is visited with probability 2^-k: far
         # on the flat side of a hinge it would not move now either (LIBLINEAR's shrinking, but no
-        # example is ever left out for good).
+        # example is excluded permanently).
         idle = state.memory.idle
         if not idle.any():
             return order

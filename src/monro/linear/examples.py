@@ -1,4 +1,4 @@
-"""What a linear solver learns from: rows, targets and weights."""
+"""The examples of a linear problem: rows, targets and weights."""
 
 from typing import NamedTuple
 

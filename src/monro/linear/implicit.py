@@ -77,6 +77,6 @@ def implicit_epoch(
 
 
 class Implicit(Descent):
-    """implicit, and with averages aisgd."""
+    """The solvers "implicit" and, with averaging, "aisgd"."""
 
     kernel = staticmethod(implicit_epoch)

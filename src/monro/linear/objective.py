@@ -23,7 +23,7 @@ def total_loss(loss: Loss, examples: Examples, w: Array, b: float) -> float:
 
 @kernel
 def single_loss(loss: Loss, p: float, y: float) -> float:
-    """Return ``ℓ(p, y)`` to Python, where a leaf would be compiled anew by every process."""
+    """Return ``ℓ(p, y)`` for callers in Python: unlike a leaf, a kernel is cached on disk."""
     return value(loss, p, y)
 
 

@@ -9,7 +9,7 @@ from monro.linear.solvers import SOLVERS, solvers_that
 
 
 def check_linear_parameters(estimator: Any, losses: Iterable[str]) -> None:
-    """Check every parameter by itself."""
+    """Check each parameter separately."""
     check_choice("loss", estimator.loss, losses)
     check_choice("solver", estimator.solver, ["auto", *SOLVERS])
     check_choice("schedule", estimator.schedule, ["bottou", "inverse-t"])
@@ -18,7 +18,7 @@ def check_linear_parameters(estimator: Any, losses: Iterable[str]) -> None:
 
 
 def check_combination(estimator: Any, solver: str) -> None:
-    """Check that the parameters make sense together, and name those that would."""
+    """Raise unless the combination of parameters is valid; the error names valid ones."""
     traits = SOLVERS[solver]
     schedule = estimator.schedule
 

@@ -1,4 +1,4 @@
-"""What a linear solver minimises."""
+"""The problem that a linear solver minimises."""
 
 from typing import NamedTuple
 
@@ -21,8 +21,8 @@ class Problem(NamedTuple):
 def bias_damping(problem: Problem) -> float:
     """Return the factor of the bias's learning rate.
 
-    The bias is a feature that is always 1. Among sparse features, each small or rare, full steps
-    would let it oscillate with every example.
+    The bias is a feature that is always 1. Next to sparse features, which are small or rare, full
+    steps would make it oscillate with every example.
     """
     if not problem.fit_intercept:
         return 0.0

@@ -14,9 +14,10 @@ _SAMPLE = 2000  # rows to try rates on
 def choose_rate(problem: Problem, name: str, decay: float, rng: np.random.Generator) -> float:
     """Find η0 by doubling or halving on a sample of the rows.
 
-    A rate is judged by the loss of each row *before* the step on it, so the sample serves to train
-    and to test at once, and a rate that merely memorises does not win. A larger rate must be better
-    by a twentieth to be taken, a smaller one by a thousandth: noise costs more in the long run.
+    A rate is evaluated by the loss of each row *before* the step on it: the sample serves for
+    training and testing at once, so overfitting is not rewarded. A larger rate must reduce the loss
+    by a twentieth to be accepted, a smaller one by a thousandth, because the noise of a large rate
+    does more harm in a longer fit.
 
     The best rate for the few steps of the sample is too large for the many steps of the fit: the
     noise of a constant rate requires it to fall with the square root of their number, or, with
@@ -34,10 +35,10 @@ def choose_rate(problem: Problem, name: str, decay: float, rng: np.random.Genera
         return solver.sweep(order, solver.start())
 
     eta0 = search_rate(trial, 1.0 / length, gain_up=0.05, gain_down=0.001, most_steps=30)
-    steps = 10 * n  # whatever max_epochs is, so that shorter fits are the beginning of longer ones
+    steps = 10 * n  # for any max_epochs: a short fit takes the same steps as a long one at first
     power, limit = (0.25, 1.4) if SOLVERS[name].averaged else (0.5, 0.63)
     last = eta0 * float((order.size / steps) ** power)
-    # Where the schedule's decay alone brings the rate down to nearly that, η0 may stay.
+    # If the schedule itself decays to nearly that rate, η0 need not be reduced.
     decayed = decay * problem.penalty.strength * last * steps
     slack = 1.0 - (decayed / limit) ** 2
     return min(eta0, last / slack) if slack > 0.0 else eta0

@@ -26,10 +26,10 @@ class LinearRegressor(RegressorMixin, LinearBase):  # type: ignore[misc]
     Parameters
     ----------
     loss : {"squared", "absolute", "huber", "poisson"}
-        ``(p-y)²/2``; ``|p-y|``; the one inside ``delta`` and the other outside; or
+        ``(p-y)²/2``; ``|p-y|``; squared for ``|p-y| <= delta`` and linear beyond; or
         ``exp(p) - yp``, with log link, for counts y ≥ 0.
     delta : float
-        Where Huber's loss turns from squared to absolute.
+        The residual at which Huber's loss changes from squared to linear.
 
     Attributes
     ----------
@@ -131,14 +131,14 @@ class LinearRegressor(RegressorMixin, LinearBase):  # type: ignore[misc]
         Parameters
         ----------
         X : array, CSR matrix or data frame of shape (n_rows, n_features); or larger than memory
-            As of `LinearClassifier.fit`: a path, Arrow, or an iterable of chunks ``(X, y)``.
+            As in `LinearClassifier.fit`: a path, Arrow, or an iterable of chunks ``(X, y)``.
         y : array of shape (n_rows,)
-            With Parquet and Arrow the name of its column; with a store or chunks None.
+            Targets. With Parquet and Arrow the name of their column; with a store or chunks None.
         sample_weight : array of shape (n_rows,), optional
             A row of weight 2 counts as two; a row of weight 0 does not count.
         checkpoint : str or Path, optional
-            A file to keep the progress in. If the process is killed, the same call resumes from it
-            and ends with the bits (on one thread) of an uninterrupted fit.
+            A file to save the progress in. If the process is killed, the same call resumes from it,
+            and ends with the same bits (on one thread) as an uninterrupted fit.
 
         Returns
         -------

@@ -68,6 +68,6 @@ def sgd_epoch(
 
 
 class Sgd(Descent):
-    """sgd, and with averages asgd and casgd."""
+    """The solvers "sgd" and, with averaging, "asgd" and "casgd"."""
 
     kernel = staticmethod(sgd_epoch)

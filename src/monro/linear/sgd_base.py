@@ -1,4 +1,4 @@
-"""What explicit and implicit stochastic gradient descent share: all but the step itself."""
+"""The base of explicit and implicit stochastic gradient descent: everything but the step."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,14 +14,14 @@ from monro.schedules import Bottou, InverseT, SlowBottou
 
 
 class Descent(Solver):
-    """A kernel, a schedule, and the last or the mean iterate, on rows as they are or centred."""
+    """A kernel and a schedule; optionally averages the iterates and centres the rows."""
 
     state_types = {"State": DescentState, "Last": Last, "Mean": Mean}
     kernel: Callable[..., float]
 
     def __init__(self, problem: Problem, traits: Traits, options: Options):
         super().__init__(problem, traits, options)
-        self.from_start = options.schedule == "inverse-t"  # averages from the first epoch on
+        self.from_start = options.schedule == "inverse-t"  # average from the first epoch on
         if self.from_start:
             self.schedule: Any = InverseT(problem.penalty.strong_convexity())
             self.damping = 0.0

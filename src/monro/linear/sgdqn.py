@@ -1,4 +1,4 @@
-"""SGD-QN: a gain for each feature, learnt from the curvature seen on the way (paper 004, Figure 4).
+"""SGD-QN: a gain for each feature, learnt from observed curvature (paper 004, Figure 4).
 
 Minimise ``λ/2 ‖w‖² + mean_i ℓ(w·x_i, y_i)`` by ``w ← w - B g_t(w)`` with diagonal gains B. Between
 a past point v and the present w the gradient of one example changes by
@@ -27,7 +27,7 @@ from monro.saving.states import PerFeature
 
 
 class GainState(NamedTuple):
-    """Weights w, the past point v, the gains B, and where in the cycle of `skip` steps we are."""
+    """Weights w, the past point v, the gains B, and the position in the cycle of `skip` steps."""
 
     w: PerFeature
     v: PerFeature
@@ -35,7 +35,7 @@ class GainState(NamedTuple):
     t: Array
     countdown: Array
     measure: Array  # 1 when the next step measures the curvature
-    measured: Array  # how often it was
+    measured: Array  # number of measurements so far
     x: PerFeature  # scratch buffer for one dense row; zero between steps
 
 
@@ -48,7 +48,7 @@ def new_gain_state(gains: Array, skip: float) -> GainState:
 
 @leaf
 def curvature(lam: float, change: float, x: float, moved: float) -> float:
-    """``r_i``, at most 100λ; where x_i = 0 it is λ, where only w_i stands still it is 100λ."""
+    """``r_i``, at most 100λ; λ where x_i = 0, else 100λ where w_i has not changed."""
     if x == 0.0:
         return lam
     if moved == 0.0:
@@ -127,7 +127,7 @@ class QuasiNewton(Solver):
         self.gains = np.full(size, self.first_gain(options.eta0))
         if problem.fit_intercept:
             self.gains[-1] *= bias_damping(problem)
-        # Rare enough that the dense passes cost less than the sparse steps between them.
+        # So large that the dense passes cost less than the sparse steps between them.
         self.skip = float(16 * sparsity(problem))
 
     def first_gain(self, eta0: float) -> float:

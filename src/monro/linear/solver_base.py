@@ -14,13 +14,13 @@ class Options(NamedTuple):
     """How a solver runs."""
 
     schedule: str = "bottou"
-    eta0: float = 1.0  # the first learning rate
+    eta0: float = 1.0  # the initial learning rate
     decay: float = 1.0
     state: Any = None  # an earlier one to continue from
 
 
 class Solver(ABC):
-    """Minimises one problem, a sweep over its examples at a time.
+    """Minimises one problem, one sweep over its examples at a time.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class Solver(ABC):
     options : Options
     """
 
-    state_types: Mapping[str, Any]  # the classes its state is made of, by their names in files
+    state_types: Mapping[str, Any]  # the classes of its state, by their names in files
 
     def __init__(self, problem: Problem, traits: "Traits", options: Options):
         self.problem = problem
@@ -52,15 +52,15 @@ class Solver(ABC):
         return state
 
     def rows_to_visit(self, order: Array, state: Any, rng: np.random.Generator) -> Array:
-        """Return the part of `order` that is to visit in this epoch."""
+        """Return the rows of `order` to visit in this epoch."""
         return order
 
     @abstractmethod
     def sweep(self, order: Array, state: Any, sigma: float = 1.0) -> float:
         """Step on each example of `order`, changing `state`; return the loss before each step.
 
-        `sigma` is CoCoA+'s σ′ (Ma et al., 2015): a solver of subproblems scales the quadratic term
-        of its own by it, because others change their copies of the weights at the same time.
+        `sigma` is CoCoA+'s σ′ (Ma et al., 2015), the factor of a subproblem's quadratic term, which
+        allows for steps on other copies of the weights at the same time.
         """
 
     @abstractmethod
@@ -69,15 +69,15 @@ class Solver(ABC):
 
 
 class Traits(NamedTuple):
-    """What a solver needs and can do: all that other modules may ask of it by its name."""
+    """What a solver needs and supports. Other modules read this instead of comparing names."""
 
     make: type[Solver]
     schedules: tuple[str, ...]
     averaged: bool = False  # the solution is the mean of the iterates
     centred: bool = False  # the mean row is subtracted, which moves the intercept
-    learns_gains: bool = False  # each weight has a learning rate of its own, changed all the time
-    remembers_examples: bool = False  # the state has numbers for each example
-    proximal: bool = False  # takes penalties with a kink
+    learns_gains: bool = False  # each weight has its own learning rate, learnt while training
+    remembers_examples: bool = False  # the state has values for each example
+    proximal: bool = False  # supports penalties with a kink
     needs_alpha: bool = False  # divides by the strength of the ridge
     takes_rate: bool = True
     takes_decay: bool = True

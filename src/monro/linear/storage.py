@@ -1,4 +1,4 @@
-"""Linear models in files: coefficients, and the states that a later fit continues from."""
+"""Model files of linear models: coefficients, and the states that a later fit continues from."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def to_contents(estimator: Any) -> Contents:
 
 
 def from_contents(estimator: Any, contents: Contents) -> None:
-    """Give an estimator what a file holds."""
+    """Set the attributes of an estimator from the contents of a file."""
     solver, schedule, fit_intercept = contents.about["fitted"].pop("_form")
     restore(estimator, contents, _ATTRIBUTES)
     coef, intercept = contents.arrays["coef_"], contents.arrays["intercept_"]
@@ -48,6 +48,6 @@ def from_contents(estimator: Any, contents: Contents) -> None:
     for state in states:
         widths = [array.size for axes, array in arrays_of(state) if Axis.FEATURES in axes]
         extra = {width - estimator.n_features_in_ for width in widths if width}
-        if not extra <= {0, 1, 2, 3}:  # the intercept, and what casgd keeps behind the weights
+        if not extra <= {0, 1, 2, 3}:  # entries after the weights: intercept, casgd
             raise ValueError("states")
     estimator._fitted = LinearFit(solver, schedule, fit_intercept, states)

@@ -33,12 +33,12 @@ def parallel_sweep(
     pool: ThreadPoolExecutor,
     n_jobs: int,
 ) -> float:
-    """Sweep on several threads, each on its own copy of the weights, averaged many times over.
+    """Sweep on several threads, each on its own copy of the weights; average the copies repeatedly.
 
     Threads that write to shared weights would be slower than one alone: the cache lines of frequent
     features would move between the cores at every step.
     """
-    # No two threads visit the same example, so arrays with an entry for each need no copies.
+    # No two threads visit the same example, so arrays with an entry per example need no copies.
     arrays = [array for axes, array in arrays_of(state) if Axis.EXAMPLES not in axes]
     width = sum(array.size for array in arrays)
     work = count_nonzeros(problem, order.size) / (n_jobs * width)
@@ -67,6 +67,6 @@ def _with_copies(state: Any, copies: list[Array]) -> Any:
 
 
 def count_nonzeros(problem: Problem, n_rows: int) -> float:
-    """Return about how many non-zeros that many rows have."""
+    """Estimate the number of non-zeros in `n_rows` rows."""
     rows, y, _ = problem.examples
     return float(n_rows * rows.data.size / y.size)

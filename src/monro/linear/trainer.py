@@ -1,4 +1,4 @@
-"""Epochs of linear models: one model, or one for each class, all on the same order of the rows."""
+"""The trainer of linear models: one model or one per class, with a common order of the rows."""
 
 import math
 from collections.abc import Sequence
@@ -24,17 +24,17 @@ from monro.saving.states import Axis, map_arrays
 # Non-zeros between two reports of progress, about a second.
 _PART = 1 << 28
 _MAPPED_PART = 1 << 23  # non-zeros of mapped files to read ahead together
-# A loss this many times that of zero weights is not learning: explicit steps are diverging.
+# Explicit steps are diverging if the loss is this many times that of zero weights.
 _RUNAWAY = 1e6
 
 
 class LinearFit(NamedTuple):
-    """What the next fit may continue from: the states, if it uses the same solver and problem."""
+    """What the next fit may continue from: states, for the same solver, schedule and intercept."""
 
     solver: str
     schedule: str
     fit_intercept: bool
-    states: tuple[Any, ...] = ()  # one for each model; none where they are not kept
+    states: tuple[Any, ...] = ()  # one for each model; empty if they are not kept
 
 
 class SingleModel:
@@ -47,7 +47,7 @@ class SingleModel:
     state : NamedTuple
         Where to begin.
     rng : Generator
-        Of what the solver draws.
+        The solver's random generator.
     """
 
     def __init__(self, problem: Problem, solver: Solver, state: Any, rng: np.random.Generator):
@@ -87,7 +87,7 @@ class SingleModel:
         return self.solver.solution(self.state)
 
     def loss_at_zero(self) -> float:
-        """Return the loss of zero weights, at least 1: an order of magnitude."""
+        """Return the largest loss of zero weights, at least 1, as an order of magnitude."""
         loss, y = self.problem.loss, self.problem.examples.y
         return max(1.0, *(single_loss(loss, 0.0, target) for target in (y.min(), y.max())))
 
@@ -117,7 +117,7 @@ class LinearTrainer(Trainer):
     held_out : sequence of Problem
         The models' problems on the rows held out.
     rng, n_jobs
-        As of `Trainer`.
+        As in `Trainer`.
     """
 
     def __init__(
@@ -207,7 +207,7 @@ class LinearTrainer(Trainer):
         }
 
     def finish(self, record: Record) -> dict[str, Any]:
-        """Return the solution, and the states where they are kept."""
+        """Return the solution, and the states if they are kept."""
         solution = self.solution()
         if not all(np.isfinite(array).all() for array in solution.values()):
             raise self._divergence()

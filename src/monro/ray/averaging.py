@@ -1,13 +1,13 @@
-"""Linear models by workers that step on their row shards side by side, and share what they found.
+"""Linear models trained by workers in parallel on row shards, with weights combined each round.
 
 With averaged stochastic gradient descent the common weights after a round are the mean over the
 workers, weighted by their examples. The solution is the mean of all iterates, of all workers, from
 the second epoch on (paper 002).
 
-With the dual solver (`linear/dual.py`) the weights are a sum over examples, so the workers' moves
-are added up (CoCoA+, Ma et al., 2015). Each worker keeps a number g_i for each of its examples, and
-multiplies its steps' lengths by σ′, to allow for the moves of the others. It converges to the
-optimum of one machine.
+With the dual solver (`linear/dual.py`) the weights are a sum over examples, so the workers' changes
+are added up (CoCoA+, Ma et al., 2015). Each worker keeps g_i of its examples, and multiplies its
+step lengths by σ′, to allow for the changes of the others. It converges to the optimum of one
+machine.
 """
 
 from typing import Any, NamedTuple
@@ -31,15 +31,15 @@ _SIGMA_MARGIN = 1.2  # times the σ′ that the last round would have needed
 
 
 class AveragingState(NamedTuple):
-    """All that was learnt; the names of the fields are those in checkpoints."""
+    """The state of training. Checkpoints contain these names of the fields."""
 
     now: LinearModel  # where the next round begins
     mean: LinearModel  # of the iterates; of the dual solver the same as `now`
-    rounds: Array  # (1,): that the mean is of
+    rounds: Array  # (1,): number of rounds in the mean
     crowd: Array  # (1,): σ′ of the dual solver
     pull: Array  # (models,): Σ_i g_i
     g: Array  # of each example, by worker, then by model
-    idle: Array  # visits in a row that did not change it
+    idle: Array  # consecutive visits that did not change g
 
 
 STATES = {"Progress": AveragingState, "Model": LinearModel}  # by their names in checkpoints
@@ -49,7 +49,7 @@ _NO_MODEL = LinearModel(np.zeros((0, 0)), np.zeros(0))
 class AveragingTrainer(RetryingTrainer):
     """Takes epochs of rounds.
 
-    All that was learnt is in this process: should a worker be lost, its round is repeated.
+    The whole state is in this process: if a worker is lost, the epoch is repeated.
 
     Parameters
     ----------
@@ -87,11 +87,11 @@ class AveragingTrainer(RetryingTrainer):
 
     @property
     def inputs(self) -> list[Future]:
-        """What new workers will read: the row shards."""
+        """The inputs of new workers: the row shards."""
         return self.shards
 
     def set_up(self) -> None:
-        """Give each worker its shard, and what was learnt of the examples in it."""
+        """Assign each worker its shard, and the memory of the examples in it."""
         workers = self.workers
         futures = [
             workers.assign(k, LinearWorker, self.estimator, shard, self.size)
@@ -101,11 +101,11 @@ class AveragingTrainer(RetryingTrainer):
         workers.results(futures)
 
     def restore_workers(self) -> None:
-        """Set up new workers: what the epochs so far have learnt is here."""
+        """Set up new workers from the state in this process."""
         self.set_up()
 
     def choose_rate(self) -> None:
-        """Set the learning rate of all workers to the median of those that suit each."""
+        """Set the learning rate of all workers to the median of the rates they find."""
         rates = self.workers.results(self.workers.call_all("rate"))
         if rates[0] is not None:
             self.estimator.learning_rate_ = self.estimator.learning_rate = float(np.median(rates))
@@ -160,12 +160,12 @@ class AveragingTrainer(RetryingTrainer):
         return now._replace(intercept=now.intercept - h_bias * self.derivative_sum)
 
     def _add_moves(self, start: RoundStart, ends: list[LinearModel]) -> LinearModel:
-        """Return the model after the sum of the workers' moves; choose σ′ for the next round.
+        """Return the model after adding the workers' changes; choose σ′ for the next round.
 
-        Their moves are σ′ times as long as those of one machine, so the sum is divided by it. The
-        smallest safe σ′ can be measured: the squared length of the sum of the moves, over the sum
-        of their squared lengths (Ma et al., 2015). It is between 1, where the workers' rows have no
-        feature in common, and the number of workers.
+        Changes are σ′ times as long as those of one machine, so their sum is divided by σ′. The
+        smallest safe σ′ can be measured: the squared length of the sum of the changes, divided by
+        the sum of their squared lengths (Ma et al., 2015). It is between 1, if the workers' rows
+        have no feature in common, and the number of workers.
         """
         before = start.now or LinearModel(*(np.zeros_like(part) for part in ends[0]))
         moves = [[part - was for part, was in zip(end, before, strict=True)] for end in ends]
@@ -204,7 +204,7 @@ class AveragingTrainer(RetryingTrainer):
 
     @property
     def states(self) -> list[AveragingState]:
-        """The iterates, and what the dual solver keeps."""
+        """The iterates, and the memory of the dual solver."""
         g, idle = (
             np.concatenate([np.zeros(0, dtype), *(memory[k].ravel() for memory in self.memory)])
             for k, dtype in enumerate((np.float64, np.int8))

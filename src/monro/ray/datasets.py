@@ -23,19 +23,19 @@ from monro.softmax.training.problem import in_precision
 
 
 class BlockInfo(NamedTuple):
-    """What is known of a block of rows."""
+    """The size, type and labels of a block of rows."""
 
     n: int
     width: int
     nonzeros: int
     sparse: bool
     dtype: str
-    labels: Array  # that occur
+    labels: Array  # the distinct labels
     counts: Array  # rows of each
 
 
 class BlockedRows(NamedTuple):
-    """The rows of a data set as they were read, and what is known of them."""
+    """The rows of a data set as they were read, with their size, type and labels."""
 
     blocks: list[Any]  # references to (X, labels)
     n: int
@@ -48,7 +48,7 @@ class BlockedRows(NamedTuple):
 
 
 class ShardInfo(NamedTuple):
-    """What the driver knows of a row shard."""
+    """The driver's information about a row shard."""
 
     n: int
     sqnorm: float  # Σ ‖x_i‖²
@@ -73,8 +73,8 @@ class DistributedRows(NamedTuple):
 
     @property
     def fingerprint(self) -> str:
-        """A text that distinguishes data sets, and ways to split them."""
-        # This text, word for word: checkpoints hold its checksum.
+        """A text that identifies the data set and its split into shards."""
+        # Do not change this text: checkpoints contain its checksum.
         each = [f"Note(n={n}, sqnorm={sqnorm!r}, data={data!r})" for n, sqnorm, data in self.infos]
         text = f"[{', '.join(each)}]"
         return f"{zlib.crc32(text.encode()):08x}"
@@ -124,10 +124,10 @@ def read_blocks(
     n_features: int | None,
     dtype: str | None = None,
 ) -> BlockedRows:
-    """Read all blocks of a data set, each where it is; without a dtype numbers keep theirs."""
+    """Read all blocks of a data set, each on its node; without `dtype` values keep their type."""
     context = DataContext.get_current()
     ordered = context.execution_options.preserve_order
-    context.execution_options.preserve_order = True  # a fit that resumes needs the same shards
+    context.execution_options.preserve_order = True  # a resumed fit needs the same shards
     try:
         tables = dataset.to_arrow_refs()
     finally:
@@ -171,7 +171,7 @@ def _split_block(
     if sp.issparse(X) and X.shape[1] < width:
         X = sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
     rng = np.random.default_rng(seed)
-    # Each block begins with another shard, so that the shards end up equally long.
+    # Each block begins with a different shard, so that shards have about equal sizes.
     order, first = rng.permutation(y.size), int(rng.integers(shards))
     codes = class_codes(y, classes, "is not among classes").astype(np.int32)
     rows_of_shards = [np.sort(order[(k - first) % shards :: shards]) for k in range(shards)]
@@ -225,12 +225,12 @@ def make_shards(
 
 
 def read_parquet(path: Path) -> Dataset:
-    """Return a file, or a folder of files, as a data set that the nodes read."""
+    """Return a Parquet file, or a folder of them, as a data set that the nodes read."""
     return ray.data.read_parquet(str(path.absolute()))
 
 
 def dataset_of(X: Any, y: Array, blocks: int) -> Dataset:
-    """Return rows of this process as a data set.
+    """Return rows that are in this process as a data set.
 
     Sparse rows are columns "index" and "value", others are vectors "x"; the labels are "label".
     """

@@ -1,4 +1,4 @@
-"""What the estimators on Ray share."""
+"""The base of the estimators on Ray."""
 
 from typing import Any, TypeVar
 
@@ -34,7 +34,7 @@ class RayEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     patience: float
 
     def _local_parameters(self) -> dict[str, Any]:
-        """Return the parameters that the same model on one machine has, too."""
+        """Return the parameters that the estimator for one machine also has."""
         given: dict[str, Any] = self.get_params()
         return {name: value for name, value in given.items() if name not in _CLUSTER_PARAMETERS}
 
@@ -53,7 +53,7 @@ class RayEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return y
 
     def _count_workers(self, most: int) -> int:
-        """Return `workers`, or as many as the cluster has CPUs for; at most so many."""
+        """Return `workers`, or as many as the cluster has CPUs for, but not more than `most`."""
         return min(self.workers or max(1, int(available_cpus() / self.cpus_per_worker)), most)
 
     def _worker_pool(self, size: int) -> RayWorkerPool:
@@ -74,13 +74,13 @@ class RayEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         dtype: str | None = None,
         classes: Any = None,
     ) -> tuple[BlockedRows, Array, Array]:
-        """Read a data set, and set ``classes_`` and what is known of the features.
+        """Read a data set, and set ``classes_`` and the number and names of the features.
 
         Returns
         -------
         rows : BlockedRows
         counts : array
-            Examples of each class.
+            The number of examples of each class.
         class_weight : array
             The weight of a row of each class.
         """
@@ -90,7 +90,7 @@ class RayEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return rows, counts, weights_of_classes(self.class_weight, self.classes_, counts)
 
     def _set_classes(self, rows: BlockedRows, declared: Any) -> Array:
-        """Set ``classes_`` to those declared, or else found; return the examples of each."""
+        """Set ``classes_``, declared or found; return the number of examples of each."""
         classes = rows.classes
         if declared is not None:
             named, _ = label_arrays({"classes": declared, "the data set": rows.classes})
@@ -113,7 +113,7 @@ class RayEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             self.feature_names_in_ = np.array(columns, dtype=object)
 
     def _copy_attributes(self, local: T) -> T:
-        """Give the same model on one machine the attributes that both have; return it."""
+        """Copy the common attributes to the estimator for one machine; return it."""
         for name in _SHARED_ATTRIBUTES:
             if hasattr(self, name):
                 setattr(local, name, getattr(self, name))

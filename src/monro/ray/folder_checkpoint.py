@@ -1,4 +1,4 @@
-"""Checkpoints in a folder: a file of each worker, and a manifest."""
+"""Checkpoints in a folder: one file per worker, and a manifest."""
 
 import shutil
 from contextlib import suppress
@@ -12,16 +12,15 @@ _MANIFEST = "manifest.monro"
 
 
 class FolderCheckpoint(Checkpoint):
-    """A checkpoint that the workers write themselves, into a folder that all of them see.
+    """A checkpoint that the workers write themselves, to a folder that all nodes can access.
 
-    The files of an epoch are in a folder of their own; the manifest names the last one that is
-    complete.
+    The files of each epoch are in a folder of their own; the manifest names the last complete one.
 
     Parameters
     ----------
     folder : Path
     estimator, data
-        As of `Checkpoint`.
+        As in `Checkpoint`.
     """
 
     def __init__(self, folder: Path, estimator: Any, data: str):

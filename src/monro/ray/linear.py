@@ -23,36 +23,38 @@ from monro.saving.checkpoint import Checkpoint
 class RayLinearClassifier(RayEstimator):
     """A linear classifier on a Ray cluster: rows need not fit into one machine, weights must.
 
-    Two classes directly, more one-vs-rest, as LinearClassifier. Workers may be lost at any time:
-    the epoch they were in is repeated.
+    More than two classes are trained one-vs-rest, as in LinearClassifier. Workers may be lost at
+    any time: their epoch is repeated.
 
     Parameters
     ----------
     workers : int, optional
         Actors, each of which holds a shard of the rows; by default as many as the cluster has CPUs.
     cpus_per_worker : float
-        CPUs that each reserves; it computes on one thread.
+        CPUs that each worker reserves; it computes on one thread.
     max_failures : int
-        Losses of workers that are tolerated in a row, without an epoch in between.
+        The number of losses of workers, without a completed epoch in between, that are tolerated.
     patience : float
         Seconds to wait for free CPUs, at the start and after a loss. After that, new workers share
         the CPUs that are left.
     rounds_per_epoch : int
-        How often workers combine their weights: more rounds converge faster, and send more bytes.
+        How often workers combine their weights per epoch: more rounds converge faster, but send
+        more bytes.
     solver : {"auto", "aisgd", "asgd", "dual"}
-        Averaged implicit or explicit stochastic gradient descent, whose means are averaged; or dual
-        coordinate ascent, whose steps are added up (CoCoA+). "auto" chooses as LinearClassifier.
+        Averaged implicit or explicit stochastic gradient descent, where the mean over workers is
+        taken; or dual coordinate ascent, where the workers' changes are added up (CoCoA+). "auto"
+        chooses as in LinearClassifier.
     loss, alpha, learning_rate, decay, max_epochs, tol, fit_intercept, class_weight
-        As of LinearClassifier.
+        As in LinearClassifier.
     random_state, verbose
-        As of LinearClassifier.
+        As in LinearClassifier.
 
     Attributes
     ----------
     coef_, intercept_, classes_, n_features_in_, history_, n_iter_, learning_rate_
-        As of LinearClassifier.
+        As in LinearClassifier.
     losses_ : int
-        How often workers were lost.
+        The number of times that workers were lost.
 
     Examples
     --------
@@ -119,12 +121,13 @@ class RayLinearClassifier(RayEstimator):
         dataset : ray.data.Dataset
         label_column : str
         feature_columns : list of str, optional
-            Numbers, or one column of vectors of a length, or two of lists: the features of sparse
-            rows, counted from 0, and their values. By default all columns but the labels.
+            Columns of numbers; or one column of vectors of equal length; or, for sparse rows, the
+            column of feature indices (from 0) and the column of their values. By default all
+            columns but the labels.
         n_features : int, optional
-            The width of sparse rows; by default the highest feature and one.
+            The width of sparse rows; by default one more than the highest feature index.
         checkpoint : str or Path, optional
-            A file of the driver's. If the driver is killed, the same call resumes from there.
+            A file on the driver's machine. If the driver is killed, the same call resumes from it.
 
         Returns
         -------

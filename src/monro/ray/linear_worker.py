@@ -1,7 +1,7 @@
 """A worker of a linear model: steps on its row shard, from weights that all workers share.
 
 In a round every worker begins at the common weights and steps on a piece of its shard; then the
-workers' results are put together.
+results are combined.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,20 +29,20 @@ class LinearModel(NamedTuple):
 
 
 class RoundStart(NamedTuple):
-    """Where a round begins."""
+    """The input of a round."""
 
     now: LinearModel | None  # None: at the start of the fit
-    epochs: float  # taken before
+    epochs: float  # taken before the round
     averages: bool  # whether the round counts in the mean of the iterates
     sigma: float  # σ′ of CoCoA+, for the dual solver
 
 
 class RoundResult(NamedTuple):
-    """What a worker found in a round."""
+    """The result of a worker's round."""
 
     now: LinearModel  # the last iterate
     mean: LinearModel  # of the iterates
-    loss: float  # the sum, each example's taken before its step
+    loss: float  # sum over the examples, each before the step on it
     steps: int
     derivative_sum: Array  # (models,): Σ_i g_i, after the last piece of the dual solver
     memory: ExampleMemory | None  # (models, examples), after the same
@@ -53,14 +53,14 @@ class Iterates(NamedTuple):
 
     now: LinearModel | None = None
     mean: LinearModel | None = None
-    rounds: int = 0  # that the mean is of
+    rounds: int = 0  # number of rounds in the mean
 
     def average(
         self, results: Sequence[RoundResult], sizes: Sequence[int], *, counts: bool
     ) -> "Iterates":
-        """Return the iterates after a round, which counts in the mean or not.
+        """Return the iterates after a round; `counts` says whether the round is part of the mean.
 
-        Workers have a share in proportion to their examples, `sizes`.
+        Workers are weighted by their numbers of examples, `sizes`.
         """
         now = mean_model([result.now for result in results], sizes)
         mean = mean_model([result.mean for result in results], sizes)
@@ -95,7 +95,7 @@ class LinearWorker:
         Has the parameters, the solver's name and the classes.
     shard : RowShard
     n_examples : int
-        Those of all shards.
+        The number of examples in all shards.
     """
 
     def __init__(self, estimator: LinearClassifier, shard: RowShard, n_examples: int):
@@ -114,7 +114,7 @@ class LinearWorker:
         return self.estimator.learning_rate_
 
     def set_memory(self, g: Array, idle: Array) -> None:
-        """Set what the dual solver keeps of the examples, (models, examples)."""
+        """Set the dual solver's memory of the examples, (models, examples)."""
         for k, model in enumerate(self.models):
             model.state.memory.g[:], model.state.memory.idle[:] = g[k], idle[k]
 
@@ -151,7 +151,7 @@ class LinearWorker:
             model.state = model.solver.begin_epoch(model.state)
 
     def loss(self, solution: LinearModel) -> float:
-        """Return the sum of the examples' losses, the mean over the models."""
+        """Return the sum of the examples' losses, averaged over the models."""
         pairs = zip(self.problems, *solution, strict=True)
         each = [total_loss(p.loss, p.examples, w, float(b)) for p, w, b in pairs]
         return float(np.mean(each))

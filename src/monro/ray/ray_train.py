@@ -30,12 +30,12 @@ _FILE = "model.monro"
 
 
 class AllGather:
-    """Gathers a value from each of the workers, and returns all of them to everybody.
+    """Gathers a value from each worker, and returns all values to all workers.
 
     Parameters
     ----------
     size : int
-        Workers.
+        The number of workers.
     """
 
     def __init__(self, size: int):
@@ -50,7 +50,7 @@ class AllGather:
         complete = self.complete.setdefault(topic, asyncio.Event())
         received[rank] = value
         if len(received) == self.size:
-            # All workers have got the values of the topic before: they are needed no more.
+            # All workers have received the values of the previous topic, which can be dropped.
             self.gathered = {topic: [received[k] for k in range(self.size)]}
             del self.received[topic], self.complete[topic]
             complete.set()
@@ -65,15 +65,15 @@ def train_loop(config: dict[str, Any]) -> None:
     """Fit a LinearClassifier in a worker of Ray Train, together with the other workers.
 
     Each worker steps on its shard of the data set named "train"; the weights of all workers are
-    averaged sixteen times an epoch. After each epoch they report the loss, the first worker with a
-    checkpoint: a folder with ``model.monro``, for `monro.load`. A run that Ray Train restarts
-    resumes from the last one.
+    averaged sixteen times per epoch. After each epoch every worker reports the loss; the first
+    worker also reports a checkpoint, a folder with ``model.monro`` for `monro.load`. A run that Ray
+    Train restarts resumes from the last checkpoint.
 
     Parameters
     ----------
     config : dict
         "label_column" and, optionally, "feature_columns", "n_features" (the width of sparse rows)
-        and "classes" (all labels, by default those that occur); all else are parameters of
+        and "classes" (all labels, by default those that occur); the other entries are parameters of
         LinearClassifier. "solver" is "aisgd" (the default) or "asgd".
 
     Examples
@@ -145,7 +145,7 @@ def _epochs(
     sizes: list[int],
     all_gather: Callable[[str, Any], list[Any]],
 ) -> Iterator[Record]:
-    """Take epochs together with the other workers; after each the estimator is fitted."""
+    """Take epochs together with the other workers; after each, update the fitted estimator."""
     iterates, epochs = Iterates(), 0
     checkpoint = ray.train.get_checkpoint()
     if checkpoint is not None:

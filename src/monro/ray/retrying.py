@@ -1,4 +1,4 @@
-"""Trainers that go on after workers are lost."""
+"""Trainers that continue after workers are lost."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -13,10 +13,10 @@ T = TypeVar("T")
 
 
 class RetryingTrainer(Trainer):
-    """A trainer that replaces lost workers, goes back to a saved epoch, and repeats the rest.
+    """A trainer that replaces lost workers, returns to a saved epoch, and repeats the work since.
 
-    Its random numbers must depend on the epoch, the shard and the like, not on what happened
-    before: then the result is the same as if no worker had been lost.
+    Its random numbers must be seeded by the epoch and the shards, not by earlier events: then the
+    result is the same as if no worker had been lost.
     """
 
     workers: RayWorkerPool
@@ -24,7 +24,7 @@ class RetryingTrainer(Trainer):
     @property
     @abstractmethod
     def inputs(self) -> list[Future]:
-        """What new workers will read: the row shards."""
+        """The inputs of new workers: the row shards."""
 
     @abstractmethod
     def restore_workers(self) -> None:
@@ -43,7 +43,7 @@ class RetryingTrainer(Trainer):
         return record
 
     def with_retries(self, work: Callable[[], T]) -> T:
-        """Return the result of some work, which is repeated whenever a worker is lost in it."""
+        """Return the result of `work`, which is repeated whenever a worker is lost."""
         epochs = self.epochs
         while True:
             try:

@@ -25,7 +25,7 @@ class RetryingShardedTrainer(RetryingTrainer, ShardedTrainer):
 
     @property
     def inputs(self) -> list[Future]:
-        """What new workers will read: the row shards."""
+        """The inputs of new workers: the row shards."""
         return self.rows.shards
 
     def objective(self) -> float:
@@ -37,12 +37,12 @@ class RetryingShardedTrainer(RetryingTrainer, ShardedTrainer):
         return self.with_retries(super().solution)
 
     def save_epoch(self, folder: Path) -> None:
-        """Save the epoch, as the one to go back to."""
+        """Save the epoch, as the one to return to after a loss."""
         self.with_retries(lambda: self.save(folder))
         self._saved = SavedEpoch(self.epochs, self.seconds, folder)
 
     def resume(self, folder: Path) -> None:
-        """Begin at the epoch that an earlier fit has saved, `epochs` and `seconds` being set."""
+        """Begin at the epoch that an earlier fit saved; set `epochs` and `seconds` before."""
         self._saved = SavedEpoch(self.epochs, self.seconds, folder)
         self.with_retries(self.restore_workers)
 

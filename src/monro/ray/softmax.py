@@ -36,15 +36,15 @@ from monro.softmax.training.monitoring import LossSample, loss_sample_size
 from monro.softmax.training.planning import explain, make_plan
 from monro.softmax.training.rate import choose_rate
 
-_SHARDS_PER_WORKER = 4  # of the rows: while one is being visited, others are on their way
+_SHARDS_PER_WORKER = 4  # of the rows: while one is processed, others are transferred
 
 
 class RaySoftmaxClassifier(RayEstimator):
     """Softmax regression on a Ray cluster: neither rows nor weights need fit into one machine.
 
-    Every worker holds a shard of the classes; shards of the rows go from worker to worker. Steps
+    Every worker holds a shard of the classes; shards of the rows move from worker to worker. Steps
     are those of ``SoftmaxClassifier(solver="implicit")``, with the same default settings. Workers
-    may be lost at any time: the fit goes on from the last checkpoint.
+    may be lost at any time: the fit resumes from the last checkpoint.
 
     Parameters
     ----------
@@ -52,31 +52,31 @@ class RaySoftmaxClassifier(RayEstimator):
         Actors, each of which holds a shard of the classes; by default as many as the cluster has
         CPUs.
     cpus_per_worker : float
-        CPUs that each reserves; it computes on one thread.
+        CPUs that each worker reserves; it computes on one thread.
     max_failures : int
-        Losses of workers that are tolerated in a row, without an epoch in between.
+        The number of losses of workers, without a completed epoch in between, that are tolerated.
     patience : float
         Seconds to wait for free CPUs, at the start and after a loss. After that, new workers share
         the CPUs that are left.
     sampling : {"auto", "block", "frequency", "neighbour"}
-        As of SoftmaxClassifier.
+        As in SoftmaxClassifier.
     classes_per_step : int, optional
         A multiple of 16, divided among the workers, with at least 32 for each.
     alpha, learning_rate, epoch_decay, max_epochs, tol, classes, class_weight
-        As of SoftmaxClassifier.
+        As in SoftmaxClassifier.
     fit_intercept, dtype, random_state, verbose
-        As of SoftmaxClassifier.
+        As in SoftmaxClassifier.
 
     Attributes
     ----------
     classes_ : array
     n_features_in_ : int
     history_ : list of dict
-        As of SoftmaxClassifier.
+        As in SoftmaxClassifier.
     n_iter_ : int
     learning_rate_ : float
     losses_ : int
-        How often workers were lost.
+        The number of times that workers were lost.
 
     Examples
     --------
@@ -148,11 +148,11 @@ class RaySoftmaxClassifier(RayEstimator):
         label_column : str
         feature_columns : list of str, optional
         n_features : int, optional
-            Both as of `RayLinearClassifier.fit`.
+            Both as in `RayLinearClassifier.fit`.
         checkpoint : str or Path, optional
-            A folder that all nodes see. If the driver is killed, the same call resumes from there.
-            By default a temporary folder of the driver, if all nodes see it; if not, the loss of a
-            worker takes the fit back to its beginning.
+            A folder that all nodes can access. If the driver is killed, the same call resumes.
+            By default a temporary folder of the driver, if all nodes can access it; if not, the fit
+            restarts from the beginning when a worker is lost.
 
         Returns
         -------
@@ -174,7 +174,7 @@ class RaySoftmaxClassifier(RayEstimator):
         n_shards = min(_SHARDS_PER_WORKER * n_workers, blocks.n)
         rows = make_shards(blocks, self.classes_, class_weight, n_shards, self.dtype, seed)
         plan = make_plan(local, counts.size, rows.mean_sqnorm)
-        # Before there are workers, which leave no CPUs for tasks.
+        # Before workers are started: they leave no CPUs for tasks.
         make_trainer = _maker(plan, blocks, rows, counts, class_weight, n_workers, seed)
         run = Run(self, LabelledRows(dataset, self.classes_, class_weight), seed)
         with (
@@ -198,7 +198,7 @@ class RaySoftmaxClassifier(RayEstimator):
         return self
 
     def _begin(self, run: Run, trainer: RetryingShardedTrainer) -> int:
-        """Set the learning rate, and the weights to 0; return how many trials the rate took."""
+        """Set the learning rate, and the weights to 0; return the number of trials for the rate."""
         plan, trials = trainer.plan, 0
         if run.checkpoint is not None and run.checkpoint.found:
             first_rate = run.checkpoint.about("history")[0]["rate"]
@@ -227,7 +227,7 @@ class RaySoftmaxClassifier(RayEstimator):
         local.plan_ = self.plan_
         fit: ShardedFit = self._fitted
         partition = fit.partition
-        # One shard after the other: all of them at once, and the model, would be twice its size.
+        # Join one shard at a time: all of them and the model would take twice the memory.
         weights = join_class_shards(partition, (fetch([shard])[0] for shard in fit.weights))
         counts = np.empty_like(partition.counts)
         counts[partition.slots] = partition.counts
@@ -245,7 +245,7 @@ def _maker(
     n_workers: int,
     seed: int,
 ) -> Callable[[RayWorkerPool], RetryingShardedTrainer]:
-    """Return what makes the trainer, given workers; everything else is computed here."""
+    """Return a function that makes the trainer from workers; its other arguments are fixed here."""
     rng = np.random.default_rng([seed, 5])
     n_classes = counts.size
 

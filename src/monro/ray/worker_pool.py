@@ -25,7 +25,7 @@ from monro.fitting.worker_pool import Future, LostWorkerError, WorkerPool
 
 log = logging.getLogger("monro.ray")
 
-_START_SECONDS = 60.0  # that a process takes to start, at most, once there are CPUs for it
+_START_SECONDS = 60.0  # the longest start of a process, once there are CPUs for it
 _LOSSES = (RayActorError, WorkerCrashedError, NodeDiedError, ObjectLostError, OwnerDiedError)
 
 
@@ -48,12 +48,12 @@ def fetch(references: Sequence[Any]) -> list[Any]:
 
 
 class PoolWorker:
-    """The actor of a worker: holds one object, and calls its methods."""
+    """The actor of a worker: holds an object, and calls its methods."""
 
     held: Any
 
     def assign(self, make: Callable[..., Any], *args: Any) -> None:
-        """Hold ``make(*args)`` from now on."""
+        """Hold the object ``make(*args)``."""
         self.held = make(*args)
 
     def call(self, method: str, *args: Any) -> Any:
@@ -76,18 +76,18 @@ class RayWorkerPool(WorkerPool):
     Parameters
     ----------
     size : int
-        Workers.
+        The number of workers.
     cpus : float
-        Of each worker.
+        The CPUs of each worker.
     patience : float
         Seconds to wait for free CPUs.
     max_failures : int
-        Losses in a row, without progress in between, after which to give up.
+        The number of losses, without progress in between, that are tolerated.
 
     Attributes
     ----------
     losses : int
-        How often workers were lost so far.
+        The number of times that workers were lost so far.
     """
 
     def __init__(self, size: int, *, cpus: float, patience: float, max_failures: int):
@@ -141,7 +141,7 @@ class RayWorkerPool(WorkerPool):
                 if time.monotonic() > end:
                     self._kill_actors()
                     raise ClusterError(
-                        f"{self.size} workers of {cpus:g} CPUs found no room within {wait:g} s: "
+                        f"{self.size} workers of {cpus:g} CPUs did not start within {wait:g} s: "
                         f"{free:g} of {available:g} CPUs are free; wait for other jobs, or give "
                         "fewer workers"
                     ) from None
@@ -153,7 +153,7 @@ class RayWorkerPool(WorkerPool):
     # -------------------------------------------------------------------------------------- calls
 
     def assign(self, worker: int, make: Callable[..., Any], *args: Any) -> Future:
-        """Let a worker hold ``make(*args)`` from now on."""
+        """Make ``make(*args)`` the object that a worker holds."""
         return self.actors[worker].assign.remote(make, *args)
 
     def call(self, worker: int, method: str, *args: Any, returns: int = 1) -> Any:
@@ -170,7 +170,7 @@ class RayWorkerPool(WorkerPool):
         return fetch(futures)
 
     def all_see(self, folder: Path) -> bool:
-        """Return whether all workers see a folder of the driver."""
+        """Return whether all workers can access a folder of the driver."""
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".seen-") as file:
             path = Path(file.name)
@@ -190,8 +190,8 @@ class RayWorkerPool(WorkerPool):
         error : LostWorkerError
             What happened.
         inputs : sequence of futures
-            What the workers will read. It may be lost, too: then it is computed again before,
-            while there are CPUs for it.
+            The inputs of the workers. If some of them are lost, they are computed again before the
+            new workers take the CPUs.
 
         Raises
         ------
@@ -227,11 +227,11 @@ class RayWorkerPool(WorkerPool):
         if available >= self.size * self.cpus:
             return self.cpus
         log.warning("the cluster has shrunk: %d workers share %g CPUs", self.size, available)
-        return math.floor(1000 * available / self.size) / 1000  # Ray counts thousandths
+        return math.floor(1000 * available / self.size) / 1000  # Ray's resolution is a thousandth
 
 
 def _recompute_lost(inputs: Sequence[Future]) -> None:
-    """Let Ray compute again what was lost with a node."""
+    """Let Ray recompute inputs that were lost with a node."""
     try:
         fetch([_wait_for.remote(each) for each in inputs])
     except LostWorkerError as lost:
@@ -243,11 +243,11 @@ def _recompute_lost(inputs: Sequence[Future]) -> None:
 
 @ray.remote(num_cpus=0)
 def _wait_for(value: Any) -> None:
-    """Do nothing, once the value is there."""
+    """Do nothing: a task that ends when its argument is available."""
 
 
 def connect(address: str | None) -> int:
-    """Connect to a cluster, or start one on this machine; return how many nodes it has."""
+    """Connect to a cluster, or start one on this machine; return the number of its nodes."""
     ray.init(address=address, logging_level="WARNING", log_to_driver=False)
     ray.data.DataContext.get_current().enable_progress_bars = False
     return sum(node["Alive"] for node in ray.nodes())

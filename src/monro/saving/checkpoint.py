@@ -46,13 +46,13 @@ def fingerprint(X: Any, labels: tuple[Array, ...], weight: Array) -> str:
         crc = _checksum(part, crc, whole=False)
     for part in (*((X.indptr,) if sp.issparse(X) else ()), *labels, weight):
         crc = _checksum(part, crc, whole=True)
-    # Memory-mapped rows are part of it: their hold-out differs, and no columns are dropped.
+    # Whether rows are mapped matters: their hold-out differs, and no columns are dropped.
     place = "mapped" if is_mapped(X) else "in memory"
     return f"{X.shape[0]}x{X.shape[1]}, {place}, {crc:08x}"
 
 
 class Resumable(Protocol):
-    """What a checkpoint saves of a trainer."""
+    """The attributes of a trainer that a checkpoint saves."""
 
     epochs: int
     seconds: float
@@ -66,14 +66,14 @@ class Resumable(Protocol):
 class Checkpoint:
     """The progress of a fit on disk: written after epochs, read when the same call runs again.
 
-    It is written as often as takes about a twentieth of the time, and at the end.
+    It is written at most so often that writing takes a twentieth of the time, and at the end.
 
     Parameters
     ----------
     path : str or Path
         The file.
     estimator : Estimator
-        The estimator of the fit; other parameters mean another fit.
+        The estimator of the fit; its parameters must be the same when the fit resumes.
     data : str
         The data's fingerprint.
     kinds : mapping of str to type

@@ -1,4 +1,4 @@
-"""Model files: what is common to the files of all estimators."""
+"""Model files: the part that all estimators have in common."""
 
 from collections.abc import Iterable
 from importlib import import_module
@@ -126,7 +126,7 @@ _LABELS = ("classes_", "feature_names_in_", "alternatives_")
 
 
 def describe(estimator: Any, attributes: Iterable[str]) -> Contents:
-    """Return contents with what all estimators have: parameters, labels and attributes.
+    """Return contents with the parameters, labels and attributes of an estimator.
 
     `attributes` are names of attributes that JSON can represent; those not set are skipped.
     """
@@ -141,7 +141,7 @@ def describe(estimator: Any, attributes: Iterable[str]) -> Contents:
 
 
 def restore(estimator: Any, contents: Contents, attributes: Iterable[str]) -> None:
-    """Set what `describe` saved on an estimator; raise ValueError for any other attribute."""
+    """Set the attributes that `describe` saved; raise ValueError for any other attribute."""
     set_parameters(estimator, contents.about["parameters"])
     allowed = set(attributes)
     for name, value in contents.about["fitted"].items():

@@ -3,7 +3,7 @@
 A field of a state is an array or another such NamedTuple. Its annotation declares the axes of the
 array: `PerFeature`, `PerClass`, `PerExample`, `PerClassAndFeature`, or a plain `Array` for a few
 numbers. Code that widens a model, shares a state among threads or reads it from a file uses this
-declaration, and need not guess from sizes. An array that a solver does not use is empty.
+declaration instead of comparing sizes. An array that a solver does not use is empty.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -184,7 +184,7 @@ class SoftmaxBase(PosteriorSummary):
         if not np.isnan(plan.eta0):
             return plan, 0
         # With early stopping the fit may end while the rate is still near its initial value, and
-        # ends with a better model the smaller the rate was.
+        # ends with a better model if the rate was smaller.
         tried, slower = (plan, 1.0) if run.held_out is None else (plan._replace(decay=1.0), 10**0.5)
         scratch = state if earlier is None else _new_state(plan, problem)
         rate, trials = choose_rate(self._trial(make, tried, problem, scratch, rng), rng)

@@ -102,10 +102,10 @@ def evaluate(
     Returns
     -------
     dict
-        ``log_loss``, the mean of ``-log p(y)`` in nats; ``error``; ``top_5_error``, the share of
-        rows whose class is not among the five likeliest; ``calibration_error``, the mean distance
-        between the likeliest class's probability and how often it is right, over 15 bins of that
-        probability.
+        ``log_loss``, the mean of ``-log p(y)`` in nats; ``error``; ``top_5_error``, the fraction of
+        rows whose class is not among the five likeliest; ``calibration_error``, the mean
+        absolute difference between the probability of the likeliest class and its accuracy, over 15
+        bins of that probability.
     """
     log_probabilities = LogProbabilities(weights, X, link)
     total = codes.size if sample_weight is None else sample_weight.sum()
@@ -139,7 +139,7 @@ def evaluate_labels(
     n_jobs: int = 1,
     link: str = "softmax",
 ) -> dict[str, float]:
-    """Measure a softmax model on rows with several labels; parameters as of `evaluate`.
+    """Measure a softmax model on rows with several labels; parameters as in `evaluate`.
 
     Y is a CSR array of bool of shape (n_rows, n_classes), with at least one label in each row.
 

@@ -95,13 +95,13 @@ class PosteriorSummary(SoftmaxPredictor):
 
 
 def _of_difference(deviation: Array) -> Array:
-    """For two classes, return the deviation of the difference of their weights, as in `coef_`."""
+    """For two classes, return the standard deviation of the difference of weights in `coef_`."""
     two = len(deviation) == 2
     return np.asarray(np.sqrt((deviation**2).sum(axis=0, keepdims=True)) if two else deviation)
 
 
 def _of_centred(deviation: Array) -> Array:
-    """Return the deviation of ``w_k - mean_j w_j`` for independent weights."""
+    """Return the standard deviation of ``w_k - mean_j w_j`` for independent weights."""
     n_classes, variance = len(deviation), deviation**2
     mean = variance.sum(axis=0) / n_classes**2
     return np.asarray(np.sqrt(variance * (1.0 - 2.0 / n_classes) + mean))

@@ -48,7 +48,7 @@ class SoftmaxPredictor(Estimator):
         return np.concatenate(found, axis)
 
     def _validated(self, X: Any) -> tuple[Any, LogProbabilities]:
-        """Return validated rows, and what computes their log-probabilities."""
+        """Return validated rows, and an object that computes their log-probabilities."""
         weights = self._weights()
         X = validate_rows(self, X, reset=False)
         return X, LogProbabilities(weights, X, self.link)
@@ -131,7 +131,8 @@ class SoftmaxPredictor(Estimator):
             the label, else 0: the loss of a row is the mean over its labels.
         sample_weight : array of shape (n_rows,), optional
         draws : int, optional
-            Estimate it from this number of draws of the noise, as paper 001 does: for comparison.
+            If given, estimate the loss from this number of draws of the noise, as in paper 001, for
+            comparison.
 
         Examples
         --------

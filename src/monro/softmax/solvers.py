@@ -26,13 +26,13 @@ from monro.softmax.rules.vanilla import SeparableVanilla, Vanilla
 
 
 class RuleContext(NamedTuple):
-    """What an update rule is made from."""
+    """The inputs from which an update rule is made."""
 
     plan: Plan
     sampler: Any
     epoch: int  # counted from 0
     longest: float  # Euclidean length of the longest row
-    slots: int  # of classes, and those that no class fills
+    slots: int  # including those without a class
 
     def number(self, value: float) -> Any:
         """Return a number of the plan's dtype."""
@@ -92,7 +92,7 @@ class Traits(NamedTuple):
     examples: int = 1  # per step
     classes: int | None = LANES  # per step; None: always all
     sampling: str = "block"
-    few: int = 0  # number of classes up to which every step uses all of them
+    few: int = 0  # the number of classes up to which every step uses all of them
     shares_draws: bool = False  # the examples of a step share the classes drawn
     is_bounded: bool = False  # takes delta and radius
     has_partial_fit: bool = True

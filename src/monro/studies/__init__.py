@@ -1,4 +1,4 @@
-"""Reproductions of five papers: their tables and plots, with the published figures beside ours.
+"""Reproductions of five papers: their tables and plots, with the published figures next to ours.
 
 A study is a list of trials, which are plain data. `runner` runs the trials that have no result yet
 and appends each result to a file as a line of JSON; `chapter` makes tables and plots of them.

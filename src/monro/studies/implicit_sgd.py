@@ -3,7 +3,7 @@
 As in the paper there is no intercept, λ = 1e-5, η_t = η0/(1 + βλη0 t) and β = 1. covtype replaces
 alpha, which was not available. The paper's implicit step is not the exact one: for the hinge it
 tries the two ends of the step and never stops at the kink; for the log loss it omits the ridge.
-Both are run, beside the exact step.
+Both the printed and the exact step are run.
 """
 
 import time

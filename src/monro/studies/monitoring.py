@@ -58,7 +58,7 @@ class EpochMonitor:
         record = estimator.history_[-1]
         epoch = record["epoch"]
         if self.at is None or epoch in self.at:
-            values = self.measure(fitted_estimator)  # if this fails, nothing of the point is added
+            values = self.measure(fitted_estimator)  # if this fails, no partial point is added
             self._add({"epochs": epoch, "seconds": record["seconds"]} | values)
         self.tick(epoch / estimator.max_epochs)
         return False

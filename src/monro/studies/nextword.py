@@ -1,8 +1,8 @@
 """The next word given the previous one: thousands of skewed classes, one feature per previous word.
 
 The best model with these features predicts the frequencies of words after each previous word; the
-best model without features predicts the frequencies of words. Both log-losses are known, so it is
-known how much of the gap between them a fit closes.
+best model without features predicts the frequencies of words. Both log-losses are known, so one can
+measure how much of the gap between them a fit closes.
 """
 
 import numpy as np

@@ -91,7 +91,7 @@ def _progress(name: str, trials: list[Trial], done: int, show: bool) -> Iterator
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
-    # The bar also advances within a trial; the count of trials is beside it.
+    # The bar also advances within a trial; the count of trials is next to it.
     with Bar(
         TextColumn(name),
         BarColumn(bar_width=20),

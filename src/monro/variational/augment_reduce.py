@@ -43,7 +43,7 @@ _LARGEST_EXPONENT = 80.0  # so that sums of many exponentials do not overflow fl
 
 
 class AugmentReduceState(NamedTuple):
-    """The variational distributions of the examples, and the memory of the adaptive steps."""
+    """The variational distributions of the examples, and the state of the adaptive steps."""
 
     location: Array  # (examples,): η of the softmax, else μ
     scale: Array  # (examples,): P; in `PlainModel` γ, where the scale is log(1 + e^γ)

@@ -27,7 +27,7 @@ _TINY = 1e-30
 
 @generic
 def add_score_variance(posterior: Any, i: int, y: int, chosen: Array, p: int, z: Array) -> None:
-    """Change ``z_k = s_k - s_y`` of the classes drawn for the variance of the scores.
+    """Adjust ``z_k = s_k - s_y`` of the classes drawn to the variance of the scores.
 
     Example i is the p-th of its batch.
     """
@@ -38,7 +38,7 @@ def add_score_variance(posterior: Any, i: int, y: int, chosen: Array, p: int, z:
 def add_likelihood_precision(
     posterior: Any, i: int, y: int, chosen: Array, g: Array, G: float
 ) -> None:
-    """Add what example i contributes to the precision of the weights; ``G = Σ g`` is that of y."""
+    """Add the precision that example i contributes to the weights; ``G = Σ g`` belongs to y."""
     posterior.add_likelihood_precision(i, y, chosen, g, G)
 
 
@@ -117,7 +117,7 @@ class SampledPosterior(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """The standard deviations ``σ = log(1 + e^γ)``, and the memory of their adaptive steps."""
+    """The standard deviations ``σ = log(1 + e^γ)``, and the state of their adaptive steps."""
 
     gamma: Array
     bias_gamma: Array

@@ -1,4 +1,4 @@
-"""The layout of the weights in memory, and how a kernel combines row i of X with them.
+"""The layout of the weights in memory, and the operations on row i of X and the weights.
 
 Each class has a *slot*, and sixteen slots make a *block*. For sparse rows the weights are
 block-major, ``W[block, feature, lane]``: in float32 the sixteen weights of a feature fill one cache
@@ -173,8 +173,9 @@ def class_major(W: Array) -> Array:
 def sparse_if_mostly_zero(X: Any, dtype: str) -> Any:
     """Return rows that are mostly zeros as a CSR matrix of type `dtype`, others unchanged.
 
-    A class's score costs one multiplication for each entry of a dense row, and a sixteenth of one
-    for each non-zero of a sparse row, whose weights, however, are not contiguous.
+    The score of a class costs a multiplication for each entry of a dense row. In the sparse layout
+    sixteen classes share a vector multiplication for each non-zero, but the weights of a class are
+    not contiguous.
     """
     if sp.issparse(X):
         return X

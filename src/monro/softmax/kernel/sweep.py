@@ -54,9 +54,9 @@ class Scratch(NamedTuple):
     G: Array  # (n,): steps of the examples' own classes
 
 
-# Entries of padding on either side of each buffer. LLVM compiles loops that read one buffer and
-# write another twice: for buffers less than a few vectors apart they run one class at a time, which
-# sums in another order.
+# Entries of padding on either side of each buffer. LLVM compiles two versions of loops that read
+# one buffer and write another: if the buffers are less than a few vectors apart, the scalar version
+# runs, which sums in another order.
 _PADDING = 64
 
 
@@ -127,24 +127,24 @@ class Settings(NamedTuple):
     eta: float  # learning rate of one example: η/n
     damping: float  # δ, the relative learning rate of intercepts; 0 without intercepts
     penalty: Penalty  # on the weights of each class
-    bounds: Any  # Unbounded | Ball: where the weights of a class may be
+    bounds: Any  # Unbounded | Ball: the constraint on the weights of each class
 
 
-# Below this scale the weights of a class are multiplied out.
+# Below this scale the weights of a class are multiplied by it, and it is reset to 1.
 SMALLEST_SCALE = 1e-10
-# The least q: rows may be empty, and rules divide by q.
+# The smallest q: rows may be empty, and rules divide by q.
 SMALLEST_Q = 1e-16
 
 
 @generic
 def update_norm(bounds: Any, view: View, i: int, k: int, g: float, x2: float, state: State) -> None:
-    """Update the norm of w_k that the bounds keep; called before ``w_k -= g x_i``."""
+    """Update the stored norm of w_k; called before ``w_k -= g x_i``."""
     bounds.update_norm(view, i, k, g, x2, state)
 
 
 @generic
 def project(bounds: Any, k: int, rho: float, state: State) -> None:
-    """Project w_k, which has just been multiplied by ρ, onto the bounds."""
+    """Project w_k, which has just been multiplied by ρ, onto the ball, if there is one."""
     bounds.project(k, rho, state)
 
 
@@ -177,7 +177,7 @@ class Ball(NamedTuple):
 
 @leaf
 def multiply_out_if_small(k: int, view: View, state: State) -> None:
-    """Multiply the weights of class k out if its scale has become too small."""
+    """Multiply the weights of class k by its scale, if that has become too small."""
     if state.scale[k] < SMALLEST_SCALE:
         rescale(view, k, state.scale[k])
         state.scale[k] = 1.0

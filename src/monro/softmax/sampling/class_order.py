@@ -1,4 +1,4 @@
-"""The order of the classes: which ones share a block, and so are drawn together."""
+"""The order of the classes: which classes share a block, and are therefore drawn together."""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,12 +31,12 @@ def assign_slots(
     Parameters
     ----------
     wanted : ClassOrder
-        Which of the three.
+        Which of the three orders.
     counts : array of shape (n_classes,)
-        Examples of each class.
+        The number of examples of each class.
     rng : Generator
     sums : function
-        Returns the sum of each class's rows, as `sums_by_class`.
+        Returns the sum of the rows of each class, as `sums_by_class` does.
     """
     n_classes = counts.size
     order = rng.permutation(n_classes)

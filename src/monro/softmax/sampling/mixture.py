@@ -29,7 +29,7 @@ _LEAST_TAIL_SHARE = 1e-6  # of a usable cell's examples that are outside the hea
 
 
 class Mixture(NamedTuple):
-    """Draws blocks by neighbours' labels and by frequency, beside the head."""
+    """Draws blocks by neighbours' labels and by frequency, in addition to the head."""
 
     neighbours: Neighbours
     probability: Array  # (blocks,): q², with sum 1; 0 in the head

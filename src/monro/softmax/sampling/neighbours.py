@@ -26,7 +26,7 @@ _MOST_NONZEROS = 1 << 22  # larger data is sampled to make the table
 _SHARED_FEATURES, _SHARED_FRACTION = 20, 0.1
 _MOST_CLUSTERS = 256
 _ROWS_PER_CLUSTER = 30
-LEARNT_FROM = 10_000  # rows that clusters are learnt from, at most
+LEARNT_FROM = 10_000  # the maximal number of rows that clusters are computed from
 _LEAST_INFORMATION = 0.01  # nats, of a cell that has examples
 
 
@@ -142,7 +142,7 @@ def features_are_cells(n: int, d: int, nonzeros: int) -> bool:
 
 
 def sample_rows(nonzeros: int, n: int, rng: np.random.Generator) -> Array | None:
-    """Return which of n rows to make the table from, None for all; `nonzeros` are of all data."""
+    """Return which of n rows to make the table from, None for all; all have `nonzeros` in total."""
     share = _MOST_NONZEROS / max(1, nonzeros)
     return np.sort(rng.choice(n, int(share * n), replace=False)) if share < 1.0 else None
 
@@ -159,7 +159,7 @@ def make_table(counts: sp.csr_matrix) -> CellTable:
     cell = np.repeat(np.arange(totals.size), np.diff(counts.indptr))
     running = np.cumsum(counts.data, dtype=np.float64)
     before = np.append(0.0, running)[counts.indptr[:-1]]
-    # The float32 numbers are the definition: a share is the difference of two of them, exactly.
+    # Shares are defined as differences of these float32 numbers, so that weights are exact.
     cumulative_share = ((running - before[cell]) / totals[cell]).astype(np.float32)
     return CellTable(
         _information(counts, totals, cell).astype(np.float32),

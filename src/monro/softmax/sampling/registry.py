@@ -26,7 +26,7 @@ from monro.softmax.sampling.samplers import (
     block_frequencies,
 )
 
-MANY = 4096  # classes up to which a step draws more of them, and all in the last epochs
+MANY = 4096  # up to this number, a step draws more classes, and all in the last epochs
 
 
 class SamplerInputs(NamedTuple):
@@ -51,7 +51,7 @@ class SamplerInputs(NamedTuple):
 
 
 class ShardSamplerInputs(NamedTuple):
-    """What the sampler of a shard of the classes is made from."""
+    """The inputs of the sampler of a class shard."""
 
     counts: Array  # examples of each class of the shard
     blocks: int  # of the shard
@@ -80,7 +80,7 @@ class Sampling(NamedTuple):
     in_blocks: bool = False  # draws whole blocks only
     needs_local_variables: bool = False
     uses_neighbours: bool = False  # looks up the labels of similar rows
-    make_for_shard: Callable[[ShardSamplerInputs], Sampler] | None = None  # None: refused there
+    make_for_shard: Callable[[ShardSamplerInputs], Sampler] | None = None  # None: not supported
 
 
 # ------------------------------------------------------------------------------------------- makers

@@ -1,4 +1,4 @@
-"""Samplers: which classes a step draws, and their importance weights: ``E c_k·[k drawn] = 1``.
+"""Samplers: the classes that a step draws, with importance weights c: ``E c_k·[k drawn] = 1``.
 
 A sampler draws for many examples at once, ahead of the sweep, so that the sweep can prefetch the
 weights, and the rules are independent of the sampling. y itself may be drawn: the sweep masks it.
@@ -22,7 +22,7 @@ class Sampler(Protocol):
         """The number of classes drawn for an example."""
 
     def draw(self, rows: Array, y: Array, rng: np.random.Generator) -> DrawnBlocks | DrawnClasses:
-        """Draw classes for `rows`, numbers of rows; y are the slots of their classes."""
+        """Draw classes for the rows with indices `rows`; y are the slots of their own classes."""
 
     def touched(self, y: Array, counts: Array) -> Array:
         """Return, for each slot, the probability that a step on a random row changes its class.
@@ -31,7 +31,7 @@ class Sampler(Protocol):
         """
 
 
-_FEW = 1024  # classes of a stratum, for which float32 points are fine enough
+_FEW = 1024  # classes of a stratum, up to which float32 points are fine enough
 
 
 def _float(array: Any, dtype: str) -> Array:
@@ -235,7 +235,7 @@ def _drop_repeats(chosen: Array) -> None:
 
 
 def block_frequencies(counts_by_slot: Array, mix: float = 0.5) -> Array:
-    """Return block probabilities: a mixture of the uniform (share `mix`) and by frequency."""
+    """Return block probabilities: uniform with weight `mix`, else proportional to frequency."""
     blocks = n_blocks(counts_by_slot.size)
     if not counts_by_slot.any():
         return np.full(blocks, 1.0 / blocks)

@@ -1,23 +1,24 @@
-"""Shards of the classes: steps on an example that need one shard at a time.
+"""Class shards: steps on an example that involve the classes of one shard only.
 
 In Raman et al.'s double sum (paper 000, eq. 8) every term belongs to one example i and one class k,
-and depends on ``u_i`` and ``w_k`` alone. So a step on example i with the classes of one shard has
-to know a single number about all other classes, their *remote mass*
+and depends on ``u_i`` and ``w_k`` alone. So a step on example i with the classes of one shard
+needs a single number from all other classes, their *remote mass*
 
     ``o_i = log Σ_{k in other shards} e^{s_ik}``.
 
-The step is that of a softmax with one more class, whose score is o_i and whose weights no step
-moves. If the example's own class y_i is in another shard, the additional class takes its place; the
-update rule is the same (`rules/separable_implicit.py`).
+The step is that of a softmax with one more class, whose score is o_i and whose weights do not
+change. If the example's own class y_i is in another shard, the additional class takes its place.
+The update rule is the same (`rules/separable_implicit.py`).
 
-A class shard keeps ``ℓ_i``, the same logarithm for its own classes, of every example. With a row
-shard comes ``u_i``, the logarithm of the whole normaliser, so that
+A class shard stores ``ℓ_i``, the same logarithm for its own classes, for every example. A row shard
+is sent with ``u_i``, the logarithm of the whole normaliser, so that
 
     ``e^{o_i} = e^{u_i} - e^{ℓ_i}``.
 
-A visit of a row shard to a class shard changes u, the weights of the class shard, and its ℓ, such
-that this remains true. Visits of different row shards to different class shards have no variable in
-common: they may take place at the same time, and the result is that of one after the other.
+A *visit* is the processing of a row shard by a class shard. It changes u, the weights of the class
+shard and its ℓ, and preserves this equation. Visits of different row shards to different class
+shards have no variable in common: they may run at the same time, with the same result as in
+sequence.
 """
 
 from typing import Any, NamedTuple
@@ -59,12 +60,12 @@ from monro.softmax.solvers import make_rule
 from monro.softmax.training.score_scaling import scale_intercepts
 
 _CHUNK = 1 << 16  # examples to draw classes for at a time
-_FEWEST_BLOCKS = 2  # that a step draws from a shard: one from each proposal
-_SMALLEST_SHARE = 1e-7  # of a normaliser that local and remote classes have, at least
+_FEWEST_BLOCKS = 2  # drawn from a shard per step: one from each proposal
+_SMALLEST_SHARE = 1e-7  # of local and of remote classes in a normaliser
 
 
 class WithRemoteMass(NamedTuple):
-    """Blocks drawn from a class shard, and one more class for all that are in other shards."""
+    """Blocks drawn from a class shard, and one additional class for all classes of other shards."""
 
     drawn: DrawnBlocks
     remote_mass: Array  # (examples,): o
@@ -120,7 +121,7 @@ class ClassShard:
     Parameters
     ----------
     plan : Plan
-        Of the separable formulation.
+        A plan with the separable formulation.
     partition : Partition
     number : int
         Which shard of the partition this is.
@@ -153,7 +154,7 @@ class ClassShard:
     def count_neighbours(
         self, key: int, rows: RowShard, nonzeros: int, seed: Any, clusters: Any = None
     ) -> None:
-        """Count in which blocks the classes of the examples of each cell are.
+        """Count the examples of each cell by the block of their class.
 
         `nonzeros` are those of all row shards together. Cells are features, unless there are
         clusters.
@@ -168,7 +169,7 @@ class ClassShard:
         self._block_counts = counts if self._block_counts is None else self._block_counts + counts
 
     def set_plan(self, plan: Plan) -> None:
-        """Train by this plan from now on; for a ridge, call `count_updates` next."""
+        """Set the plan; with a ridge, call `count_updates` next."""
         self.plan = plan
         blocks, dtype = self.state.bias.size // LANES, plan.dtype
         m = min(blocks, max(_FEWEST_BLOCKS, -(-plan.classes // (LANES * self.n_shards))))
@@ -180,7 +181,10 @@ class ClassShard:
         self._penalty.strength[:] = 0.0
 
     def count_updates(self, key: int, rows: RowShard) -> None:
-        """Add how often steps on the row shard will change each class: it divides the ridge."""
+        """Add the expected number of updates of each class by steps on the row shard.
+
+        The ridge of a class is divided by it.
+        """
         y = self.slots[rows.y]
         sampler = self._sampler_for(key, rows)
         if isinstance(sampler, Mixture):
@@ -200,7 +204,7 @@ class ClassShard:
         return sampler._replace(neighbours=neighbours_of(cells, sampler.neighbours.table))
 
     def reset(self, bias: Array) -> None:
-        """Set all weights to 0, and the intercepts to these, one for each class of the model."""
+        """Set all weights to 0, and the intercepts to `bias`, one for each class of the model."""
         own = bias[self.classes]
         self.state.W[:] = 0.0
         self.state.scale[:] = 1.0
@@ -236,7 +240,7 @@ class ClassShard:
         ell = self.local_mass(key, u.size)
         remote = u + np.log(np.maximum(-np.expm1(ell - u), _SMALLEST_SHARE))
         state = self.state._replace(u=u.astype(plan.dtype))
-        # Copies: what other processes send may be read-only, which is another type to Numba.
+        # Copies: arrays from other processes may be read-only, which is another type to Numba.
         examples = KernelRows(
             view_of(rows.X, state.W), self.slots[rows.y], rows.weight.copy(), rows.sqnorm.copy()
         )
@@ -264,9 +268,9 @@ class ClassShard:
             ell *= c  # exact where one class has nearly all of the mass
 
     def add_local_mass(self, key: int, rows: RowShard, u: Array | None) -> Array:
-        """Return ``log(e^u + e^ℓ)``; u is that of the class shards before this one, if there are.
+        """Return ``log(e^u + e^ℓ)``; u is that of the preceding class shards, if there are any.
 
-        Where steps use all classes, ℓ is computed anew from the scores.
+        Where steps use all classes, ℓ is recomputed from the scores.
         """
         if self.plan.uses_all_classes:
             self.ell[key] = self.exact_masses(rows.X, rows.y)[0]
@@ -302,7 +306,7 @@ class ClassShard:
     # -------------------------------------------------------------------------------------- files
 
     def save(self, path: str) -> None:
-        """Write all that training has changed."""
+        """Write everything that training changes."""
         state = self.state
         arrays = {"W": state.W, "bias": state.bias, "scale": state.scale}
         arrays |= {f"ell.{key}": ell for key, ell in self.ell.items()}
@@ -318,7 +322,7 @@ class ClassShard:
         self._initial_ell = about["first"]
 
     def save_normalisers(self, path: str, u: Array) -> None:
-        """Write u of a row shard, from the machine that has it."""
+        """Write u of a row shard, on the machine that holds it."""
         write_container(path, "checkpoint", Contents({"u": u}, {}))
 
     def load_normalisers(self, path: str) -> Array:

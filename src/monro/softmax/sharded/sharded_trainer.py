@@ -29,7 +29,7 @@ from monro.softmax.training.score_scaling import best_training_scale, is_scaling
 
 
 class ShardedRows(NamedTuple):
-    """The row shards, and what is known of all rows together."""
+    """The row shards, and the sizes and statistics of all rows together."""
 
     shards: list[Future]  # RowShard
     sizes: list[int]  # rows of each
@@ -37,7 +37,7 @@ class ShardedRows(NamedTuple):
     sparse: bool
     nonzeros: int
     mean_sqnorm: float
-    clusters: Future  # that are the cells of rows; None where their features are
+    clusters: Future  # the cells of the rows; None if cells are features
 
 
 class ShardedFit(NamedTuple):
@@ -77,18 +77,18 @@ class ShardedTrainer(Trainer):
     Parameters
     ----------
     workers : WorkerPool
-        Will hold the class shards.
+        The workers that will hold the class shards.
     rows : ShardedRows
     plan : Plan
     partition : Partition
-        Of the classes.
+        The assignment of classes to shards.
     bias : array
         The intercepts to begin with, one for each class.
     sample : LossSample
         Rows whose exact loss is measured.
     seed : int
-        Each visit has random numbers of its own, from the seed, the epoch and the shards: a visit
-        that is repeated, wherever and whenever it is, has the same result.
+        The random numbers of each visit are seeded by the seed, the epoch and the shards, so that a
+        repeated visit has the same result.
     """
 
     objective_name = "log_loss"
@@ -117,13 +117,13 @@ class ShardedTrainer(Trainer):
         self.rows_per_epoch = self.size * workers.size
         self.mean_sqnorm = rows.mean_sqnorm
         self.plan = plan
-        self._active_plan = plan  # of the class shards: another one in the exact epochs
+        self._active_plan = plan  # of the class shards; differs in the exact epochs
         self.u: list[Future] = []  # of each row shard
 
     # ------------------------------------------------------------------------------ before an epoch
 
     def set_up(self) -> None:
-        """Let the workers make their class shards; `epochs` says which epoch is next."""
+        """Let the workers make their class shards, for the epoch after `epochs`."""
         rows, workers = self.rows, self.workers
         make = partial(
             ClassShard,
@@ -136,7 +136,7 @@ class ShardedTrainer(Trainer):
         if uses_neighbours(self.plan):
             arguments = rows.nonzeros, [self.seed, 1], rows.clusters
             workers.results(self._call_for_rows("count_neighbours", *arguments))
-        # The plan of the last epoch: an epoch with another plan sums up the masses anew.
+        # The plan of the previous epoch: if the next one has another plan, masses are recomputed.
         self._activate(self._plan_at(max(0, self.epochs - 1)))
 
     def reset(self) -> None:
@@ -150,7 +150,7 @@ class ShardedTrainer(Trainer):
         self.plan = self._active_plan = self.plan._replace(eta0=eta0)
 
     def restart(self, eta0: float) -> Self:
-        """Begin anew at this learning rate."""
+        """Start over at this learning rate."""
         self.set_rate(eta0)
         self.reset()
         return self
@@ -170,7 +170,7 @@ class ShardedTrainer(Trainer):
         return plan.with_all_classes()
 
     def _activate(self, plan: Plan) -> None:
-        """Let the class shards train by a plan."""
+        """Make all class shards use a plan."""
         futures = self.workers.call_all("set_plan", plan)
         if plan.alpha > 0.0:
             futures += self._call_for_rows("count_updates")
@@ -201,7 +201,7 @@ class ShardedTrainer(Trainer):
         return {"loss": total / self.size, "rate": plan.rate_at(epoch)}
 
     def visit(self, order: Array, rate: float) -> float:
-        """Step on some rows, with all classes; return the sum of their losses before."""
+        """Step on some rows, with all classes; return the sum of their losses before the steps."""
         ends = np.cumsum(self.rows.sizes)
         key_of_row = np.searchsorted(ends, order, side="right")
         losses = []
@@ -234,7 +234,7 @@ class ShardedTrainer(Trainer):
             self._sum_masses()
 
     def _sum_masses(self) -> None:
-        """Compute u anew from the masses of all class shards."""
+        """Recompute u from the masses of all class shards."""
         for key, shard in enumerate(self.rows.shards):
             u = None
             for worker in range(self.workers.size):
@@ -276,12 +276,12 @@ class ShardedTrainer(Trainer):
         weights = self.workers.call_all("weights")
         self.workers.results(
             self.workers.call_all("ridge")
-        )  # workers answer in order: the weights are there, too
+        )  # workers run calls in order: the weights are complete, too
         return {"_fitted": ShardedFit(self.partition, weights)}
 
     @property
     def states(self) -> list[Any]:
-        """Nothing: the workers themselves write what was learnt, in `save`."""
+        """An empty list: the workers save their own states, in `save`."""
         return []
 
     @states.setter

@@ -13,7 +13,7 @@ from monro.softmax.plan import Plan
 
 
 class PartialState(NamedTuple):
-    """What `partial_fit` keeps of earlier batches."""
+    """The state that `partial_fit` keeps between batches."""
 
     counts: PerClass  # examples of each class so far, by slot
     rows: Array  # (2,): rows visited so far, and rows of the first batch or of the fit before it
@@ -49,7 +49,7 @@ def zero_weights(sparse: bool, n_classes: int, n_features: int, dtype: str) -> W
 
 
 def add_classes(weights: Weights, known: Array, classes: Array) -> Weights:
-    """Return the weights with new classes in slots after the others, with the lowest intercept."""
+    """Return the weights with new classes in the last slots, with the lowest intercept so far."""
     old = weights.slots
     if classes.size == old.size:
         return weights

@@ -5,8 +5,8 @@ For a batch S of n examples and m classes C that none of them has, the step mini
     ``η/n Σ_{i∈S} [u_i + e^{-u_i} d_i] + ½ ‖u - ũ‖² + ½ ‖W - W̃‖² + η/2 Σ_k ridge_k ‖w_k‖²``,
     ``d_i = 1 + Σ_{k∈labels(S), k≠y_i} e^{z_ik} + (K - |labels(S)|)/m Σ_{k∈C} e^{z_ik}``.
 
-(The paper has K - n, which assumes distinct labels, and lacks η beside the ridge.) The u_i are
-eliminated: with ``ω_i = ω(log(η d_i/n) + η/n - ũ_i)`` the best u_i is ``ũ_i - η/n + ω_i``, with
+(The paper has K - n, which assumes distinct labels, and lacks the factor η of the ridge.) The u_i
+are eliminated: with ``ω_i = ω(log(η d_i/n) + η/n - ũ_i)`` the best u_i is ``ũ_i - η/n + ω_i``, with
 the value ``½ (1 + ω_i)²`` (eq. 19). W moves only in the span of the batch's rows,
 ``w_k = w̃_k + V a_k``, V an orthonormal basis (eq. 21), apart from the shrinkage by the ridge, which
 also acts orthogonally to the span. L-BFGS finds the a_k.

@@ -1,10 +1,10 @@
 """``learning_rate="auto"``: a cheap form of the protocol of paper 000.
 
-The paper tries η0 = 10^{-3…3} on a tenth of the data for as many epochs as the fit. But on fewer
-rows larger rates win, so the best rate for a tenth of the rows is not the best for all. Our trials
-draw from all rows, but are shorter: the whole schedule of the rate, from the first epoch to the
-last, is compressed into less than one epoch. Trials are compared by exact losses. The noise of the
-first steps decays over the fit, so the longer the fit the larger the best rate
+The paper tries η0 = 10^{-3…3} on a tenth of the data for as many epochs as the fit. But fewer rows
+have a larger best rate, so the rate found on a tenth of the rows is not the best for all. Our
+trials draw from all rows, but are shorter: the whole schedule of the rate, from the first epoch to
+the last, is compressed into less than one epoch. Trials are compared by exact losses. The noise of
+the first steps decays over the fit, so the longer the fit, the larger the best rate
 (docs/decisions/0013).
 """
 
@@ -26,8 +26,8 @@ _FEWEST_STEPS = 1000  # of a trial: fewer rows are visited repeatedly, as in the
 # steps decrease the loss most, and have larger best rates than later ones.
 _ENOUGH_STEPS = 10_000
 _SMALLEST, _LARGEST = -3.0, 4.0  # log10 of η0 ‖x‖²
-# Where classes are separable ever larger rates win. But to grow the weights is the purpose of score
-# scaling, which works best with all classes.
+# Upper bounds: if classes are separable, larger rates always win. But growing the weights is the
+# purpose of score scaling, which works best with all classes.
 _LARGEST_EXACT = 2.0
 _LARGEST_SAMPLED = 3.0
 # Explicit steps take a smaller rate if it loses at most this share of a trial's decrease in loss.
@@ -36,7 +36,7 @@ _GROWTH = 0.27  # the best rate of implicit steps grows with this power of the f
 
 
 class Trial(AbstractContextManager["Trial"], Protocol):
-    """What the search needs of a trainer."""
+    """The part of a trainer that the search uses."""
 
     plan: Plan
     adjacent_blocks: int  # as in `RowOrder`

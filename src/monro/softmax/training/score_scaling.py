@@ -1,17 +1,17 @@
 """One factor for all scores: found while training, and again on held-out rows after it.
 
-Where classes are separable, the likelihood increases as the weights grow, without limit but ever
-more slowly: an implicit step at rate η hardly changes an example once its loss is about 1/η. One
-multiplication replaces epochs of such steps. So the weights are scaled at intervals while training,
-by a line search on a sample of rows.
+Where classes are separable, the likelihood increases as the weights grow, without limit but more
+and more slowly: an implicit step at rate η changes little once the loss of its example is about
+1/η. One multiplication replaces epochs of such steps. So the weights are scaled at intervals while
+training, by a line search on a sample of rows.
 
 A fit that is stopped early, or whose rate has fallen, ranks classes well before its probabilities
 are as large as they should be. So a factor is also found on the held-out rows. Their loss is convex
 in it. It is never below 1: a model that is overconfident about rare classes would lose less
 with a smaller factor, but be underconfident about all others.
 
-Both factors go only as far as an upper confidence bound of the loss's slope allows, so that a few
-rows cannot make a model overconfident.
+Both factors are limited by an upper confidence bound of the loss's slope, so that a few rows cannot
+make a model overconfident.
 """
 
 from collections.abc import Callable
@@ -71,7 +71,7 @@ def confident_root(
     unseen : float
         The finite-population correction: the share of all rows that the sample leaves out.
     tolerance : float
-        Of the scale.
+        The accuracy of the scale.
     """
     each = slopes(1.0)
     mean = weight @ each

@@ -56,8 +56,9 @@ _CHUNK_ROWS = 1 << 16  # for which classes are drawn at a time
 _RATE_CHANGES = 50  # in a fit, at least
 # Weights up to this size stay in the cache of a core: then each thread has a copy of them.
 _COPIED_BYTES = 1 << 22
-# Copies are merged rarely enough for that to be cheap: in between, each weight is updated at least
-# this often on average, and all weights together at least this often, which takes about 20 ms.
+# Copies are merged so rarely that it is cheap: between two merges, each weight is updated at least
+# _UPDATES_PER_WEIGHT times on average, and there are at least _UPDATES_PER_MERGE updates in all,
+# which take about 20 ms.
 _UPDATES_PER_WEIGHT = 12.0
 _UPDATES_PER_MERGE = 1 << 27
 
@@ -87,9 +88,9 @@ class SoftmaxTrainer(Trainer):
     searched : bool
         Whether the learning rate was searched for, for messages.
     choices : str
-        What "auto" was resolved to, in words.
+        How "auto" was resolved, as text.
     rng, n_jobs
-        As of `Trainer`.
+        As in `Trainer`.
     """
 
     objective_name = "log_loss"
@@ -239,9 +240,9 @@ class SoftmaxTrainer(Trainer):
 
         Weights that fit into the cache of a core must not be shared: their cache lines would move
         between the cores at every step, and two threads would be slower than one. Then each thread
-        has a copy, and the copies are merged as often as is cheap. Where an epoch takes only
-        milliseconds, that is never, and one thread does all. Larger weights are read from shared
-        memory anyway: threads share them, without locks.
+        has a copy, and the copies are merged at intervals that make merging cheap. If an epoch is
+        shorter than such an interval, one thread does all the work. Larger weights are read from
+        shared memory anyway: threads share them, without locks.
         """
         plan, problem, state = self.plan, self.problem, self.state
         size = max(1, _CHUNK_ROWS // plan.examples) * plan.examples

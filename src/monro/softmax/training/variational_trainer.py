@@ -31,7 +31,7 @@ _INITIAL_WEIGHT_SD, _INITIAL_INTERCEPT_SD = 0.1, 0.001
 
 
 def draw_initial_weights(state: State, problem: SoftmaxProblem, rng: np.random.Generator) -> None:
-    """Draw weights and intercepts as paper 001 (section 4); 0 for features that no row has."""
+    """Draw weights and intercepts as in paper 001 (section 4); 0 for features that no row has."""
     n_classes = problem.counts.size
     occurs = np.asarray(abs(problem.X).sum(axis=0)).ravel() > 0.0
     W = rng.standard_normal((n_classes, state.W.shape[1]))
@@ -52,7 +52,7 @@ class AugmentReduceTrainer(SoftmaxTrainer):
             X, weight, counts = problem.X, problem.weight, problem.counts
             self.spread = new_spread(X, weight, counts, W.shape[0], plan.alpha)
         self._gradient = BatchGradient(np.zeros_like(W), np.zeros(W.shape[0], W.dtype))
-        self._posterior: Any = None  # made when it is first needed
+        self._posterior: Any = None  # made on first use
 
     @property
     def states(self) -> list[Any]:

@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.harness import markdown
 from monro import CRFTagger
 from monro.crf.conlleval import evaluate
-from monro.crf.corpus import make_map
+from monro.crf.feature_map import make_map
 from monro.crf.template import parse
 from monro.crf.tokens import columns_of
 from monro.data.conll import Sentences

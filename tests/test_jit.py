@@ -19,7 +19,7 @@ import monro
 from monro import LinearClassifier
 from monro._cache import dependency_hash
 from monro._jit import announce_compilation, kernel
-from monro.linear.sgd import sgd_epoch
+from monro.linear.algorithms.sgd import sgd_sweep
 from monro.linear.solvers import SOLVERS
 from monro.rows import as_rows, dot
 from tests import processes
@@ -85,7 +85,7 @@ def test_rows_of_one_kind_share_one_signature():
 def test_the_form_of_the_arguments_adds_no_signature_to_a_fit():
     X, y = problem()
     LinearClassifier(**settings("sgd")).fit(X, y)
-    before = list(sgd_epoch.signatures)
+    before = list(sgd_sweep.signatures)
     assert before
     locked = X.copy()
     locked.flags.writeable = False
@@ -95,7 +95,7 @@ def test_the_form_of_the_arguments_adds_no_signature_to_a_fit():
     LinearClassifier(**settings("sgd") | {"alpha": 1, "learning_rate": 1}).fit(X, y.astype(str))
     LinearClassifier(**settings("sgd") | {"decay": 2.5, "fit_intercept": False}).fit(X, y)
     LinearClassifier(**settings("sgd") | {"shuffle": False}).fit(X, y)
-    assert sgd_epoch.signatures == before
+    assert sgd_sweep.signatures == before
 
 
 # -------------------------------------------------------------------------------------------- cache
@@ -285,9 +285,9 @@ import json
 import os
 import re
 from monro import LinearClassifier
-from monro.linear.sgd import sgd_epoch
+from monro.linear.algorithms.sgd import sgd_sweep
 
-assert not hasattr(sgd_epoch, "signatures")
+assert not hasattr(sgd_sweep, "signatures")
 X, y, settings = json.loads(os.environ["PROBLEM"])
 fitted = [LinearClassifier(**arguments).fit(X, y) for arguments in settings]
 print(json.dumps({m.solver: [m.coef_.tolist(), m.intercept_.tolist()] for m in fitted}))

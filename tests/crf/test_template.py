@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monro.crf.corpus import encode_all, in_blocks, make_map
 from monro.crf.encoding import Counts, Hashed, KeyTable
+from monro.crf.feature_map import encode_all, in_blocks, make_map
 from monro.crf.features import Extractor
 from monro.crf.template import default_template, parse, read_template
 from monro.crf.tokens import columns_of, given_features
@@ -102,7 +102,7 @@ def test_blocks_make_the_same_features(monkeypatch):
     ]
     templates = parse(CHUNKING)
     whole = features_of(sentences, templates, cutoff=2)
-    monkeypatch.setattr("monro.crf.corpus._BLOCK", 7)
+    monkeypatch.setattr("monro.crf.feature_map._BLOCK", 7)
     parts = features_of(sentences, templates, cutoff=2)
     assert whole[0].names == parts[0].names
     assert whole[0].pair_names == parts[0].pair_names

@@ -8,8 +8,8 @@ import pytest
 
 from monro.crf import sgd, sgdqn, sgdqn_flawed
 from monro.crf.chain import most_runs
-from monro.crf.corpus import Vocabulary
 from monro.crf.encoding import Encoded
+from monro.crf.feature_map import Vocabulary
 from monro.crf.problem import ChainProblem, objective
 from monro.crf.solvers import SOLVERS, choose_rate, make_solver
 from monro.crf.trainer import ChainTrainer

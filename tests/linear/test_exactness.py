@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from monro.linear.dual import MOST_IDLE
+from monro.linear.algorithms.dual import MOST_IDLE
 from monro.linear.examples import Examples
 from monro.linear.objective import objective
 from monro.linear.problem import Problem

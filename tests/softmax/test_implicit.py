@@ -9,7 +9,7 @@ from scipy.special import logsumexp, wrightomega
 
 from monro.softmax.kernel.sweep import DrawnBlocks, DrawnClasses
 from monro.softmax.rules.implicit import Implicit
-from monro.softmax.rules.separable_implicit import SeparableImplicit
+from monro.softmax.rules.raman_implicit import RamanImplicit
 from tests.marks import needs_compiler
 from tests.softmax.helpers import (
     Model,
@@ -32,7 +32,7 @@ def implicit_rule(formulation, r=1.0, dtype="float64"):
     tolerance = number(1e-6 if dtype == "float64" else 3e-3)
     if formulation == "difference":
         return Implicit(tolerance)
-    return SeparableImplicit(tolerance, number(1.0 / r))
+    return RamanImplicit(tolerance, number(1.0 / r))
 
 
 def draw_for(rng, drawing, y, K, dtype="float64"):
@@ -112,7 +112,7 @@ def test_with_all_classes_and_no_stiffness_it_is_the_implicit_step_of_the_softma
     x, y = rng.standard_normal(d), int(rng.integers(K))
     model = Model(spread * rng.standard_normal((K, d)), rng.standard_normal(K), np.array([old]))
     drawn = draws(DrawnBlocks, [0, 1], 1.0)
-    rule = SeparableImplicit(1e-9, 0.0)
+    rule = RamanImplicit(1e-9, 0.0)
     actual, _ = take(rule, model, x[None], [y], drawn, eta=eta, damping=damping)
 
     # In the scores: s = s̃ - q g, where g is the gradient at s.

@@ -14,8 +14,8 @@ from monro.softmax.rules.importance import SampledSoftmax
 from monro.softmax.rules.nce import NoiseContrastive
 from monro.softmax.rules.ove import OneVsEach
 from monro.softmax.rules.sco import Composition
-from monro.softmax.rules.umax import SeparableUMax, UMax
-from monro.softmax.rules.vanilla import SeparableVanilla, Vanilla
+from monro.softmax.rules.umax import RamanUMax, UMax
+from monro.softmax.rules.vanilla import RamanVanilla, Vanilla
 from tests.marks import thorough
 from tests.softmax.helpers import (
     Model,
@@ -95,9 +95,9 @@ def exact(eta, z, c, s, u, _):
 COUNTS = np.random.default_rng(5).uniform(0.1, 2.0, 48)
 RULES = {
     "vanilla": (Vanilla(), vanilla),
-    "separable vanilla": (SeparableVanilla(), separable_vanilla),
+    "separable vanilla": (RamanVanilla(), separable_vanilla),
     "umax": (UMax(DELTA, LARGEST), umax),
-    "separable umax": (SeparableUMax(DELTA, LARGEST), separable_umax),
+    "separable umax": (RamanUMax(DELTA, LARGEST), separable_umax),
     "ove": (OneVsEach(), one_vs_each),
     "nce": (NoiseContrastive(np.log(COUNTS)), noise_contrastive),
     "importance": (SampledSoftmax(np.log(COUNTS)), sampled_softmax),
@@ -193,8 +193,8 @@ def test_a_sweep_agrees_with_the_formulas_in_numpy(name, kind, seed, eta, ridge,
     [
         (Vanilla(), 0.0, -20.0, 0.3, 0.0),
         (UMax(DELTA, LARGEST), 0.0, -20.0, 0.3, 0.0),
-        (SeparableUMax(DELTA, LARGEST), -30.0, -40.0, 0.1 - LARGEST, -LARGEST),
-        (SeparableVanilla(), -30.0, -40.0, 0.1 - LARGEST, -1.9 - LARGEST),
+        (RamanUMax(DELTA, LARGEST), -30.0, -40.0, 0.1 - LARGEST, -LARGEST),
+        (RamanVanilla(), -30.0, -40.0, 0.1 - LARGEST, -1.9 - LARGEST),
     ],
 )
 def test_u_falls_to_its_bound_and_no_further(rule, s_y, others, u, expected):

@@ -7,7 +7,7 @@ import pytest
 
 from monro.blocks import LANES
 from monro.softmax.kernel.sweep import DrawnBlocks
-from monro.softmax.rules.vanilla import SeparableVanilla, Vanilla
+from monro.softmax.rules.vanilla import RamanVanilla, Vanilla
 from monro.softmax.sampling.samplers import (
     AllBlocks,
     FrequencyBlocks,
@@ -131,7 +131,7 @@ def test_the_expected_gradient_is_the_full_gradient(case, y, formulation):
     model = random_model(rng, K, 3, copies)
     model.u[:] = 5.0
     x = rng.standard_normal(3)
-    rule = Vanilla() if formulation == "difference" else SeparableVanilla()
+    rule = Vanilla() if formulation == "difference" else RamanVanilla()
     X, ys = np.tile(x, (copies, 1)), np.full(copies, y)
     new, _ = take(rule, model, X, ys, drawn, eta=1.0, damping=1.0, weight=chance, n=copies)
 
@@ -150,15 +150,15 @@ def test_the_expected_gradient_is_the_full_gradient(case, y, formulation):
 @pytest.mark.parametrize("y", [0, 5])
 def test_the_inclusion_probabilities_are_those_of_all_draws(case, y):
     K, sampler, drawn, chance = every_draw(case, y)
-    slots = sampler.chances().size
+    slots = sampler.inclusion().size
     expected = chance @ touched(drawn, slots)
     others = np.delete(np.arange(K), y)
-    np.testing.assert_allclose(sampler.chances()[others], expected[others], rtol=1e-12)
+    np.testing.assert_allclose(sampler.inclusion()[others], expected[others], rtol=1e-12)
     assert np.isfinite(drawn.log_weight).all()
     kept = np.exp(-drawn.log_weight[drawn.chosen >= 0])
     each = LANES if isinstance(drawn, DrawnBlocks) else 1
     firsts = each * drawn.chosen[drawn.chosen >= 0]
-    np.testing.assert_allclose(kept, sampler.chances()[firsts], rtol=1e-12)
+    np.testing.assert_allclose(kept, sampler.inclusion()[firsts], rtol=1e-12)
 
 
 @by_case
@@ -168,9 +168,9 @@ def test_classes_are_drawn_with_their_inclusion_probabilities(case):
     n = 40_000
     y = rng.integers(K, size=n)
     drawn = sampler.draw(np.arange(y.size), y, rng)
-    hits = np.broadcast_to(touched(drawn, sampler.chances().size), (n, sampler.chances().size))
+    hits = np.broadcast_to(touched(drawn, sampler.inclusion().size), (n, sampler.inclusion().size))
     for k in range(K):
-        chance = sampler.chances()[k]
+        chance = sampler.inclusion()[k]
         drawn_k = hits[y != k, k]
         sigma = np.sqrt(chance * (1 - chance) / drawn_k.size)
         assert abs(drawn_k.mean() - chance) <= 5 * sigma + 1e-12

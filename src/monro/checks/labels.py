@@ -49,18 +49,18 @@ def encode_classes(y: Any) -> tuple[Array, Array]:
     return classes, codes
 
 
-def class_codes(y: Any, classes: Array, complaint: str) -> Array:
+def class_codes(y: Any, classes: Array, reason: str) -> Array:
     """Return the index of each label into the sorted `classes`.
 
-    An unknown label raises the error "row … has the label …, which {complaint}".
+    An unknown label raises the error "row … has the label …, which {reason}".
     """
-    return map_codes(*unique_codes(y), classes, complaint)
+    return map_codes(*unique_codes(y), classes, reason)
 
 
-def map_codes(found: Array, codes: Array, classes: Array, complaint: str) -> Array:
+def map_codes(found: Array, codes: Array, classes: Array, reason: str) -> Array:
     """Map codes into `found` to codes into `classes`; both are sorted.
 
-    A label of `found` that is not in `classes` raises an error that ends in `complaint`.
+    A label of `found` that is not in `classes` raises an error that ends in `reason`.
     """
     if np.array_equal(found, classes):
         return codes
@@ -69,7 +69,7 @@ def map_codes(found: Array, codes: Array, classes: Array, complaint: str) -> Arr
     if unknown.size:
         row = int(np.flatnonzero(np.isin(codes, unknown))[0])
         label = found[codes[row : row + 1]].tolist()[0]
-        raise ValueError(f"y: row {row} has the label {label!r}, which {complaint}")
+        raise ValueError(f"y: row {row} has the label {label!r}, which {reason}")
     return take_from_table(position, codes)
 
 

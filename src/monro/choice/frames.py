@@ -107,10 +107,10 @@ def _codes(frame: Any, alternative: str, known: Array | None) -> tuple[Array, Ar
         labels, code = np.unique(given, return_inverse=True)
         return labels, code
     code = np.minimum(np.searchsorted(known, given), known.size - 1)
-    strange = np.flatnonzero(known[code] != given)
-    if strange.size:
+    invalid = np.flatnonzero(known[code] != given)
+    if invalid.size:
         raise ValueError(
-            f"column {alternative!r}: row {strange[0]} has {_label(given, strange[0])}, an "
+            f"column {alternative!r}: row {invalid[0]} has {_label(given, invalid[0])}, an "
             "alternative the model does not know"
         )
     return known, code
@@ -120,9 +120,9 @@ def _chosen_rows(
     flags: Array, of_row: Array, situations: Array, situation: str, chosen: str
 ) -> Array:
     """Return the chosen row of each situation."""
-    strange = flags[(flags != 0.0) & (flags != 1.0)]
-    if strange.size:
-        raise ValueError(f"column {chosen!r} holds {strange[0]:g}: give 1 where chosen, else 0")
+    invalid = flags[(flags != 0.0) & (flags != 1.0)]
+    if invalid.size:
+        raise ValueError(f"column {chosen!r} holds {invalid[0]:g}: give 1 where chosen, else 0")
     count = np.bincount(of_row, flags, situations.size)
     wrong = np.flatnonzero(count != 1.0)
     if wrong.size:

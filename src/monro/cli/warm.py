@@ -16,7 +16,7 @@ from monro.linear.classifier import LinearClassifier
 from monro.linear.columns import used_columns
 from monro.linear.regressor import LinearRegressor
 from monro.linear.solvers import SOLVERS
-from monro.linear.threads import average_rows
+from monro.linear.thread_copies import average_rows
 from monro.rows import WIDE
 from monro.softmax.classifier import SoftmaxClassifier
 from monro.softmax.solvers import SOLVERS as SOFTMAX_SOLVERS

@@ -17,11 +17,11 @@ from monro.checks.parameters import (
     check_number,
     check_rate,
 )
-from monro.crf.corpus import Vocabulary, encode_all, make_map
+from monro.crf.corpus import Corpus
 from monro.crf.decode import SCHEMES
-from monro.crf.fitted import FittedTagger
+from monro.crf.feature_map import Vocabulary, encode_all, make_map
+from monro.crf.predicting import FittedTagger
 from monro.crf.problem import ChainProblem, make_ridge
-from monro.crf.reading import Corpus
 from monro.crf.solvers import SOLVERS, choose_rate, make_solver
 from monro.crf.storage import STATES, from_contents, to_contents
 from monro.crf.trainer import ChainTrainer
@@ -100,6 +100,7 @@ class Tagger(FittedTagger):
             sentences = float(corpus.weight.sum())
             corpus = corpus._replace(weight=with_mean_one(corpus.weight))
             vocabulary, problem = self._prepare(corpus, earlier, sentences, temporary)
+        # X and y have an entry per token, the weights one per sentence.
         rows = LabelledRows(_matrix(problem), problem.y, problem.weight)
         data = problem.data
         identity = (problem.y, data.starts, data.pair_indptr, data.pairs)

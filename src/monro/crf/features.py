@@ -102,7 +102,7 @@ class Extractor:
             for place in template.places:
                 if place not in atoms:
                     column = self._column(tokens, place.column)
-                    atoms[place] = self._atom(column, tokens.starts, place.row)
+                    atoms[place] = self._shifted_hashes(column, tokens.starts, place.row)
                 _mix(key, atoms[place])
             keys[:, k] = key
         return keys
@@ -116,7 +116,7 @@ class Extractor:
             )
         return tokens.hashes[k]
 
-    def _atom(self, column: Array, starts: Array, row: int) -> Array:
+    def _shifted_hashes(self, column: Array, starts: Array, row: int) -> Array:
         """Return the hash at offset `row` from each token; beyond its sentence, a `_B` symbol's."""
         if row == 0:
             return column

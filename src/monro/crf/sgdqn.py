@@ -1,7 +1,7 @@
 """SGD-QN on sentences, which learns a gain for each weight (paper 004, sections 4.2 and 5.4).
 
-See `monro.linear.sgdqn` for the algorithms. Here the slopes of a sentence at an earlier point v and
-at w give the curvatures
+See `monro.linear.algorithms.sgdqn` for the algorithms. Here the slopes of a sentence at an earlier
+point v and at w give the curvatures
 
     ``r = λ + [slope(w) - slope(v)] / (w - v)``, clipped to [λ, 100λ],
 
@@ -22,7 +22,7 @@ from monro.blocks import LANES
 from monro.crf.chain import Allowed, ChainScratch, all_allowed, ends_run, gradient
 from monro.crf.encoding import Encoded
 from monro.crf.problem import ChainProblem, make_scratch
-from monro.crf.sentence_weights import (
+from monro.crf.sentence_copy import (
     ZERO,
     SentenceWeights,
     as_corpus,

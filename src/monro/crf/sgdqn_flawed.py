@@ -10,7 +10,7 @@ from monro._jit import kernel
 from monro.blocks import LANES
 from monro.crf.chain import Allowed, ChainScratch, gradient
 from monro.crf.encoding import Encoded
-from monro.crf.sentence_weights import (
+from monro.crf.sentence_copy import (
     SentenceWeights,
     clear_changes,
     copy_sentence,

@@ -7,8 +7,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from monro.blocks import LANES, n_blocks
-from monro.crf.corpus import FeatureMap
 from monro.crf.encoding import Hashed, KeyTable
+from monro.crf.feature_map import FeatureMap
 from monro.crf.features import Extractor
 from monro.crf.sgd import SgdState
 from monro.crf.sgdqn import GainState

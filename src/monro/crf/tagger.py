@@ -7,7 +7,7 @@ from typing import Any, Self
 from sklearn.callback import with_callbacks
 
 from monro.crf.base import Tagger
-from monro.crf.reading import from_chunks, from_file, from_sentences, sentence_chunks
+from monro.crf.corpus import from_chunks, from_file, from_sentences, sentence_chunks
 
 
 class CRFTagger(Tagger):

@@ -97,8 +97,8 @@ def given_features(sentences: Sequence[Any], numbers: Sequence[int] | None = Non
     indptr = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=indptr[1:])
     if not set(map(type, names)) <= {str}:
-        odd = next(k for k, name in enumerate(names) if not isinstance(name, str))
-        where, token = _where(odd, indptr, starts, numbers)
+        invalid = next(k for k, name in enumerate(names) if not isinstance(name, str))
+        where, token = _where(invalid, indptr, starts, numbers)
         raise ValueError(
             f"{where}: {_short(tokens[token])} is no list of texts and no dict of texts, numbers "
             "and dicts of them"

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from monro.crf.corpus import FeatureMap, Vocabulary
+from monro.crf.feature_map import FeatureMap, Vocabulary
 from monro.crf.problem import is_mapped, objective, reading_sentences
 from monro.crf.solvers import Solver
 from monro.crf.weights import ChainWeights

@@ -103,7 +103,7 @@ def has_callbacks(estimator: Any) -> bool:
     return hasattr(estimator, "_skl_callbacks")
 
 
-def _watches_objective(run: Run) -> bool:
+def _needs_objective(run: Run) -> bool:
     """Return whether the objective is needed after each epoch; it costs a pass over the rows."""
     estimator = run.estimator
     return estimator.tol is not None or estimator.verbose > 0 or has_callbacks(estimator)
@@ -112,7 +112,7 @@ def _watches_objective(run: Run) -> bool:
 def _measure(run: Run, trainer: Trainer) -> Record:
     """Return the measurements to record after each epoch."""
     record: Record = {}
-    if _watches_objective(run):
+    if _needs_objective(run):
         record[trainer.objective_name] = trainer.objective()
     if run.held_out is not None:
         record["validation_loss"] = trainer.validation_loss()

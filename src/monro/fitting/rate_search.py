@@ -1,4 +1,4 @@
-"""The search for the initial learning rate."""
+"""The search for the first learning rate of linear models and CRFs."""
 
 from collections.abc import Callable
 

@@ -12,33 +12,33 @@ Average = Any  # Last | Mean; Numba resolves which
 
 
 @generic
-def move(average: Average, rows: Rows, i: int, c: float, r: Array) -> None:
+def add_row(average: Average, rows: Rows, i: int, c: float, r: Array) -> None:
     """``r += c x_i``; also update the sum of the iterates."""
-    average.move(rows, i, c, r)
+    average.add_row(rows, i, c, r)
 
 
 @generic
-def observe(average: Average, scale: float, bias: float) -> None:
+def add_iterate(average: Average, scale: float, bias: float) -> None:
     """Add the iterate after a step, ``scale·r`` and the bias, to the sum of the iterates."""
-    average.observe(scale, bias)
+    average.add_iterate(scale, bias)
 
 
 @generic
-def settle(average: Average, r: Array) -> None:
+def flush(average: Average, r: Array) -> None:
     """Bring the sum of the iterates up to date, before r is multiplied by its scale."""
-    average.settle(r)
+    average.flush(r)
 
 
 class Last(NamedTuple):
     """No average: the solution is the last iterate."""
 
-    def move(self, rows, i, c, r):  # type: ignore[no-untyped-def]
+    def add_row(self, rows, i, c, r):  # type: ignore[no-untyped-def]
         add(rows, i, c, r)
 
-    def observe(self, scale, bias):  # type: ignore[no-untyped-def]
+    def add_iterate(self, scale, bias):  # type: ignore[no-untyped-def]
         pass
 
-    def settle(self, r):  # type: ignore[no-untyped-def]
+    def flush(self, r):  # type: ignore[no-untyped-def]
         pass
 
 
@@ -54,15 +54,15 @@ class Mean(NamedTuple):
     biases: Array  # Σ_j b_j
     steps: Array
 
-    def move(self, rows, i, c, r):  # type: ignore[no-untyped-def]
+    def add_row(self, rows, i, c, r):  # type: ignore[no-untyped-def]
         add_two(rows, i, c, r, c * self.scales[0], self.u)
 
-    def observe(self, scale, bias):  # type: ignore[no-untyped-def]
+    def add_iterate(self, scale, bias):  # type: ignore[no-untyped-def]
         self.scales[0] += scale
         self.biases[0] += bias
         self.steps[0] += 1.0
 
-    def settle(self, r):  # type: ignore[no-untyped-def]
+    def flush(self, r):  # type: ignore[no-untyped-def]
         for k in range(r.size):
             self.u[k] -= self.scales[0] * r[k]
         self.scales[0] = 0.0

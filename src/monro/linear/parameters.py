@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from monro.checks.parameters import check_choice, check_common, check_number
-from monro.linear.solver_base import Traits
+from monro.linear.algorithms.solver_base import Traits
 from monro.linear.solvers import SOLVERS, solvers_that
 
 

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from monro.linear.dual import Dual
-from monro.linear.implicit import Implicit
+from monro.linear.algorithms.dual import Dual
+from monro.linear.algorithms.implicit import Implicit
+from monro.linear.algorithms.sgd import Sgd
+from monro.linear.algorithms.sgdqn import QuasiNewton
+from monro.linear.algorithms.sgdqn_flawed import FlawedQuasiNewton
+from monro.linear.algorithms.solver_base import Options, Solver, Traits
 from monro.linear.problem import Problem
-from monro.linear.sgd import Sgd
-from monro.linear.sgdqn import QuasiNewton
-from monro.linear.sgdqn_flawed import FlawedQuasiNewton
-from monro.linear.solver_base import Options, Solver, Traits
 
 _BOTH = ("bottou", "inverse-t")
 SOLVERS = {

@@ -11,11 +11,11 @@ import numpy as np
 from monro.errors import DivergenceError
 from monro.fitting.order import blocks_per_read, visiting_order
 from monro.fitting.trainer import Record, Report, Trainer
+from monro.linear.algorithms.solver_base import Solver
 from monro.linear.columns import Columns
 from monro.linear.objective import mean_loss, objective, single_loss
 from monro.linear.problem import Problem
-from monro.linear.solver_base import Solver
-from monro.linear.threads import count_nonzeros, parallel_sweep
+from monro.linear.thread_copies import count_nonzeros, parallel_sweep
 from monro.mapped.chunked_arrays import is_mapped
 from monro.mapped.page_requests import reading_rows
 from monro.rows import Array

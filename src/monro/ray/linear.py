@@ -14,9 +14,9 @@ from monro.linear.classifier import LinearClassifier
 from monro.linear.parameters import check_combination, check_linear_parameters
 from monro.linear.solvers import SOLVERS
 from monro.linear.trainer import LinearFit
-from monro.ray.averaging import STATES, AveragingTrainer
 from monro.ray.datasets import BlockedRows, make_shards
 from monro.ray.estimator import RayEstimator
+from monro.ray.linear_trainer import STATES, AveragingTrainer
 from monro.saving.checkpoint import Checkpoint
 
 

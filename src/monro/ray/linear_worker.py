@@ -12,10 +12,10 @@ import numpy as np
 from monro.fitting.order import visiting_order
 from monro.fitting.row_shard import RowShard
 from monro.fitting.run import LabelledRows
+from monro.linear.algorithms.dual import Dual, DualState
 from monro.linear.classifier import LinearClassifier
 from monro.linear.columns import Columns
 from monro.linear.descent_state import ExampleMemory
-from monro.linear.dual import Dual, DualState
 from monro.linear.objective import total_loss
 from monro.linear.trainer import SingleModel
 from monro.rows import Array

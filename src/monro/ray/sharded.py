@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from monro.fitting.worker_pool import Future
-from monro.ray.retrying import RetryingTrainer
+from monro.ray.retrying_trainer import RetryingTrainer
 from monro.ray.worker_pool import RayWorkerPool
 from monro.softmax.sharded.sharded_trainer import ShardedTrainer
 

@@ -26,7 +26,7 @@ from monro.softmax.classifier import SoftmaxClassifier
 from monro.softmax.parameters import check_softmax_parameters
 from monro.softmax.plan import Plan
 from monro.softmax.sampling.class_order import assign_slots, sums_by_class
-from monro.softmax.sampling.neighbours import LEARNT_FROM, features_are_cells, find_clusters
+from monro.softmax.sampling.neighbours import MAX_CLUSTER_ROWS, features_are_cells, find_clusters
 from monro.softmax.sampling.registry import class_order, uses_neighbours
 from monro.softmax.sharded.class_shards import Partition
 from monro.softmax.sharded.sharded_trainer import ShardedFit, ShardedRows, join_class_shards
@@ -183,7 +183,7 @@ class RaySoftmaxClassifier(RayEstimator):
         ):
             trainer = make_trainer(workers)
             folder = Path(checkpoint or temporary)
-            if trainer.with_retries(lambda: workers.all_see(folder)):
+            if trainer.with_retries(lambda: workers.all_can_access(folder)):
                 data = f"{rows.fingerprint}, {n_workers} parts"
                 run.checkpoint = FolderCheckpoint(folder, self, data)
             elif checkpoint is not None:
@@ -200,7 +200,8 @@ class RaySoftmaxClassifier(RayEstimator):
     def _begin(self, run: Run, trainer: RetryingShardedTrainer) -> int:
         """Set the learning rate, and the weights to 0; return the number of trials for the rate."""
         plan, trials = trainer.plan, 0
-        if run.checkpoint is not None and run.checkpoint.found:
+        if run.resumes:
+            assert run.checkpoint is not None
             first_rate = run.checkpoint.about("history")[0]["rate"]
             trainer.set_rate(plan.with_rate_at(0, first_rate).eta0)
         else:
@@ -258,7 +259,7 @@ def _maker(
     if uses_neighbours(plan) and not (
         blocks.sparse and features_are_cells(blocks.n, blocks.width, blocks.nonzeros)
     ):
-        clusters = ray.put(find_clusters(rows.sample(min(blocks.n, LEARNT_FROM)).X, rng))
+        clusters = ray.put(find_clusters(rows.sample(min(blocks.n, MAX_CLUSTER_ROWS)).X, rng))
     size = loss_sample_size(blocks.n, n_classes)
     X, codes, weight = rows.sample(size)
     return partial(

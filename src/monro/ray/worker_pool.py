@@ -60,7 +60,7 @@ class PoolWorker:
         """Call a method of the object."""
         return getattr(self.held, method)(*args)
 
-    def sees(self, file: Path) -> bool:
+    def can_access(self, file: Path) -> bool:
         """Return whether a file exists on this machine."""
         return file.exists()
 
@@ -169,12 +169,12 @@ class RayWorkerPool(WorkerPool):
         """Wait for futures; return their values."""
         return fetch(futures)
 
-    def all_see(self, folder: Path) -> bool:
+    def all_can_access(self, folder: Path) -> bool:
         """Return whether all workers can access a folder of the driver."""
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".seen-") as file:
             path = Path(file.name)
-            return all(self.results([actor.sees.remote(path) for actor in self.actors]))
+            return all(self.results([actor.can_access.remote(path) for actor in self.actors]))
 
     # ------------------------------------------------------------------------------------- losses
 

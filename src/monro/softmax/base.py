@@ -119,7 +119,7 @@ class SoftmaxBase(PosteriorSummary):
             X = in_memory(X)
         problem = make_problem(X, sqnorm, rows.y, rows.weight, slots)
         sampler = self._sampler(plan, problem, rng)
-        sample = sample_for_loss(held_out or rows, n_classes)
+        loss_sample = sample_for_loss(held_out or rows, n_classes)
 
         rows_key = fingerprint(run.rows.X, (rows.y,), rows.weight) if self.warm_start else ""
         rows_key += f", {plan.solver}, {plan.formulation}"
@@ -127,9 +127,9 @@ class SoftmaxBase(PosteriorSummary):
             state = _new_state(plan, problem)
         else:
             state = self._continue(earlier, rows_key, plan, problem, rng)
-        make = self._maker(plan, problem, sampler, sample)
+        make = self._maker(plan, problem, sampler, loss_sample)
         plan, trials = self._with_rate(make, plan, problem, state, rng, run, earlier)
-        if earlier is None:
+        if earlier is None:  # the trials of rates have used the state as scratch memory
             reset(self.init, plan, problem, state)
             if self.init == "auto" and self._traits.is_variational:
                 draw_initial_weights(state, problem, rng)
@@ -145,9 +145,8 @@ class SoftmaxBase(PosteriorSummary):
         )
 
     def _sampler(self, plan: Plan, problem: SoftmaxProblem, rng: np.random.Generator) -> Sampler:
-        singly = self._traits.is_variational
-        rows = SamplerInputs(plan, problem.X, problem.y, problem.counts, rng, singly)
-        return make_sampler(rows)
+        singles = self._traits.is_variational
+        return make_sampler(SamplerInputs(plan, problem.X, problem.y, problem.counts, rng, singles))
 
     def _maker(
         self, plan: Plan, problem: SoftmaxProblem, sampler: Sampler, sample: LossSample
@@ -174,7 +173,8 @@ class SoftmaxBase(PosteriorSummary):
         earlier: SoftmaxFit | None,
     ) -> tuple[Plan, int]:
         """Return the plan with its learning rate, and the number of trials."""
-        if run.checkpoint is not None and run.checkpoint.found:
+        if run.resumes:
+            assert run.checkpoint is not None
             first = run.checkpoint.about("history")[0]["rate"]
             return plan.with_rate_at(0 if earlier is None else earlier.epochs, first), 0
         if self.learning_rate != "auto":
@@ -308,8 +308,8 @@ class SoftmaxBase(PosteriorSummary):
         rows_before, first_rows = partial_state.rows
         rng = np.random.default_rng([self._seed(), epochs_before, rows_before])
         sampler = self._sampler(plan, problem, rng)
-        sample = sample_for_loss(rows, classes.size)
-        make = self._maker(plan, problem, sampler, sample)
+        loss_sample = sample_for_loss(rows, classes.size)
+        make = self._maker(plan, problem, sampler, loss_sample)
         if self.learning_rate == "auto":
             rate = getattr(self, "learning_rate_", None) if earlier is not None else None
             if rate is None:

@@ -60,7 +60,8 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         plus Gumbel, Gaussian or logistic noise. The last two are for "augment-reduce".
     formulation : {"auto", "difference", "raman"}
         The double sum that "implicit", "umax" and "vanilla" minimise: eq. 5 or eq. 8 of the paper.
-        "auto" is "raman" for "implicit" from a warm start, else "difference".
+        "auto" is "raman" for "implicit" with init="auto" and one example per step, else
+        "difference".
     init : {"auto", "zero"}
         "auto" starts from the log frequencies of the classes; "zero" from zero, as in the paper.
     sampling : {"auto", "block", "uniform", "frequency", "neighbour"}

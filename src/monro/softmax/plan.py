@@ -21,11 +21,11 @@ class Plan(NamedTuple):
     radius: float | None  # bound on the weights of each class
     alpha: float  # strength of the ridge
     damping: float  # δ, relative learning rate of intercepts; 0 without intercepts
-    stiffness: float  # κ of the separable normaliser; 0: always exact
+    stiffness: float  # κ of the normaliser of the "raman" formulation; 0: always exact
     dtype: str
 
     @property
-    def is_separable(self) -> bool:
+    def is_raman(self) -> bool:
         """Whether steps are on Raman et al.'s double sum (paper 000, eq. 8)."""
         return self.formulation == "raman"
 

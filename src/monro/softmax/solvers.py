@@ -17,10 +17,10 @@ from monro.softmax.rules.implicit import Implicit
 from monro.softmax.rules.importance import SampledSoftmax
 from monro.softmax.rules.nce import NoiseContrastive
 from monro.softmax.rules.ove import OneVsEach
+from monro.softmax.rules.raman_implicit import RamanImplicit
 from monro.softmax.rules.sco import Composition
-from monro.softmax.rules.separable_implicit import SeparableImplicit
-from monro.softmax.rules.umax import SeparableUMax, UMax
-from monro.softmax.rules.vanilla import SeparableVanilla, Vanilla
+from monro.softmax.rules.umax import RamanUMax, UMax
+from monro.softmax.rules.vanilla import RamanVanilla, Vanilla
 
 # -------------------------------------------------------------------------------------- rules
 
@@ -45,14 +45,14 @@ MakeRule = Callable[[RuleContext], Any]
 def _implicit(context: RuleContext) -> Any:
     plan = context.plan
     tolerance = context.number(3e-3 if plan.dtype == "float32" else 1e-6)
-    if plan.is_separable:
-        return SeparableImplicit(tolerance, context.number(plan.stiffness))
+    if plan.is_raman:
+        return RamanImplicit(tolerance, context.number(plan.stiffness))
     return Implicit(tolerance)
 
 
 def _umax(context: RuleContext) -> Any:
     plan = context.plan
-    rule = SeparableUMax if plan.is_separable else UMax
+    rule = RamanUMax if plan.is_raman else UMax
     return rule(context.number(plan.delta), context.number(_largest_u(context)))
 
 
@@ -65,13 +65,13 @@ def _largest_u(context: RuleContext) -> float:
 
 
 def _vanilla(context: RuleContext) -> Any:
-    return SeparableVanilla() if context.plan.is_separable else Vanilla()
+    return RamanVanilla() if context.plan.is_raman else Vanilla()
 
 
 def _expected_counts(context: RuleContext) -> Any:
     """Return the log of the expected number of draws of each class."""
     with np.errstate(divide="ignore"):
-        log_count = np.maximum(np.log(context.sampler.chances()), MASKED_SCORE)
+        log_count = np.maximum(np.log(context.sampler.inclusion()), MASKED_SCORE)
     return np.ascontiguousarray(log_count, context.plan.dtype)
 
 

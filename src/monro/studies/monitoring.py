@@ -9,8 +9,8 @@ from sklearn.base import clone
 
 from monro.errors import DivergenceError
 from monro.fitting.order import visiting_order
+from monro.linear.algorithms.solver_base import Solver
 from monro.linear.problem import Problem
-from monro.linear.solver_base import Solver
 from monro.studies.study import Tick
 
 

@@ -8,16 +8,16 @@ import numpy as np
 from monro import CRFTagger
 from monro._jit import kernel
 from monro.crf import problem as chain_problem
-from monro.crf.corpus import Vocabulary
+from monro.crf.feature_map import Vocabulary
 from monro.crf.solvers import make_solver as make_chain_solver
 from monro.crf.trainer import ChainTrainer
 from monro.data.conll import Sentences
+from monro.linear.algorithms.sgdqn import GainState, curvature, spread
+from monro.linear.algorithms.sgdqn_flawed import FlawedQuasiNewton
+from monro.linear.algorithms.solver_base import Options
 from monro.linear.examples import Examples, look_ahead
 from monro.linear.objective import objective
 from monro.linear.problem import Problem
-from monro.linear.sgdqn import GainState, curvature, spread
-from monro.linear.sgdqn_flawed import FlawedQuasiNewton
-from monro.linear.solver_base import Options
 from monro.linear.solvers import SOLVERS, make_solver
 from monro.losses import Log, Loss, derivative, value
 from monro.penalties import Penalty, Ridge, strong_convexity

@@ -34,7 +34,7 @@ class UMax(NamedTuple):
         return min(max(zero, u), self.largest_u), eta * total, loss
 
 
-class SeparableUMax(NamedTuple):
+class RamanUMax(NamedTuple):
     """U-max on Raman et al.'s double sum: the threshold is ``log(e^{s_y} + Σ_{k∈C} e^{s_k})``."""
 
     delta: float

@@ -29,7 +29,7 @@ class Vanilla(NamedTuple):
         return max(zero, u), eta * total, loss
 
 
-class SeparableVanilla(NamedTuple):
+class RamanVanilla(NamedTuple):
     """Raman et al.'s double sum, eq. 8: u is the log-normaliser, and every step moves w_y."""
 
     def input_score(self, p, rho, bias):  # type: ignore[no-untyped-def]

@@ -26,7 +26,7 @@ _MOST_NONZEROS = 1 << 22  # larger data is sampled to make the table
 _SHARED_FEATURES, _SHARED_FRACTION = 20, 0.1
 _MOST_CLUSTERS = 256
 _ROWS_PER_CLUSTER = 30
-LEARNT_FROM = 10_000  # the maximal number of rows that clusters are computed from
+MAX_CLUSTER_ROWS = 10_000  # the maximal number of rows that clusters are computed from
 _LEAST_INFORMATION = 0.01  # nats, of a cell that has examples
 
 
@@ -194,7 +194,7 @@ def _information(counts: sp.csr_matrix, totals: Array, cell: Array) -> Array:
 def find_clusters(X: Any, rng: np.random.Generator) -> MiniBatchKMeans:
     """Return clusters of the rows of X, learnt from a sample of them."""
     n = X.shape[0]
-    rows = np.arange(n) if n <= LEARNT_FROM else rng.choice(n, LEARNT_FROM, replace=False)
+    rows = np.arange(n) if n <= MAX_CLUSTER_ROWS else rng.choice(n, MAX_CLUSTER_ROWS, replace=False)
     some = _dense(load_rows(X, np.sort(rows)))
     clusters = int(np.clip(n // _ROWS_PER_CLUSTER, 1, _MOST_CLUSTERS))
     seed = int(rng.integers(2**31))

@@ -26,7 +26,7 @@ from monro.softmax.sampling.samplers import (
     block_frequencies,
 )
 
-MANY = 4096  # up to this number, a step draws more classes, and all in the last epochs
+MAX_EXACT_CLASSES = 4096  # up to this number, a step draws more classes, and all in the last epochs
 
 
 class SamplerInputs(NamedTuple):
@@ -37,7 +37,7 @@ class SamplerInputs(NamedTuple):
     y: Array  # slots of the rows' classes
     counts: Array  # examples of each class, by slot, of these rows and of earlier batches
     rng: np.random.Generator
-    singly: bool  # the solver draws single classes, never blocks
+    draws_single_classes: bool  # the solver draws single classes, never blocks
 
     @property
     def blocks(self) -> int:
@@ -86,31 +86,31 @@ class Sampling(NamedTuple):
 # ------------------------------------------------------------------------------------------- makers
 
 
-def _uniform(rows: SamplerInputs) -> Sampler:
-    kind = StratifiedClasses if rows.singly else UniformClasses
-    n_classes = rows.counts.size
-    m = min(rows.plan.classes, n_classes - 1)
-    return kind(n_classes, m, rows.blocks * LANES, rows.plan.dtype)
+def _uniform(inputs: SamplerInputs) -> Sampler:
+    kind = StratifiedClasses if inputs.draws_single_classes else UniformClasses
+    n_classes = inputs.counts.size
+    m = min(inputs.plan.classes, n_classes - 1)
+    return kind(n_classes, m, inputs.blocks * LANES, inputs.plan.dtype)
 
 
-def _block(rows: SamplerInputs) -> Sampler:
-    return UniformBlocks(rows.blocks, rows.drawn_blocks, rows.plan.dtype)
+def _block(inputs: SamplerInputs) -> Sampler:
+    return UniformBlocks(inputs.blocks, inputs.drawn_blocks, inputs.plan.dtype)
 
 
-def _frequency(rows: SamplerInputs) -> Sampler:
-    plan, counts = rows.plan, rows.counts
-    if plan.classes % LANES == 0 and not rows.singly:
-        return FrequencyBlocks(block_frequencies(counts), rows.drawn_blocks, plan.dtype)
-    padded = np.zeros(rows.blocks * LANES)
+def _frequency(inputs: SamplerInputs) -> Sampler:
+    plan, counts = inputs.plan, inputs.counts
+    if plan.classes % LANES == 0 and not inputs.draws_single_classes:
+        return FrequencyBlocks(block_frequencies(counts), inputs.drawn_blocks, plan.dtype)
+    padded = np.zeros(inputs.blocks * LANES)
     # Add one: a declared class without examples must be drawn sometimes, too.
     padded[: counts.size] = (counts + 1.0) / (counts + 1.0).sum()
     return FrequencyClasses(padded, plan.classes, plan.dtype)
 
 
-def _neighbour(rows: SamplerInputs) -> Mixture:
-    neighbours = make_neighbours(rows.X, rows.y // LANES, rows.blocks, rows.rng)
-    sizes = _head_and_halves(rows.drawn_blocks)
-    return make_mixture(neighbours, block_frequencies(rows.counts), *sizes, rows.plan.dtype)
+def _neighbour(inputs: SamplerInputs) -> Mixture:
+    neighbours = make_neighbours(inputs.X, inputs.y // LANES, inputs.blocks, inputs.rng)
+    sizes = _head_and_halves(inputs.drawn_blocks)
+    return make_mixture(neighbours, block_frequencies(inputs.counts), *sizes, inputs.plan.dtype)
 
 
 def _neighbour_of_shard(shard: ShardSamplerInputs) -> Mixture:
@@ -134,7 +134,7 @@ def _default_neighbours(solver_default: int, has_local: bool, n_classes: int) ->
     On Omniglot (1,623 classes) 20 blocks end at a sixth of the loss of 5, in three times the time;
     on WikiText-2 (33,278) 10 blocks are no better than 5.
     """
-    blocks = int(np.clip(n_blocks(n_classes) // 5, 5, 20)) if n_classes <= MANY else 5
+    blocks = int(np.clip(n_blocks(n_classes) // 5, 5, 20)) if n_classes <= MAX_EXACT_CLASSES else 5
     return blocks * LANES
 
 
@@ -173,11 +173,11 @@ SAMPLING = {
 }
 
 
-def make_sampler(rows: SamplerInputs) -> Sampler:
-    """Return the sampler of a plan for some rows."""
-    if rows.plan.uses_all_classes:
-        return AllBlocks(rows.blocks, rows.plan.dtype)
-    return SAMPLING[rows.plan.sampling].make(rows)
+def make_sampler(inputs: SamplerInputs) -> Sampler:
+    """Return the sampler of a plan for some inputs."""
+    if inputs.plan.uses_all_classes:
+        return AllBlocks(inputs.blocks, inputs.plan.dtype)
+    return SAMPLING[inputs.plan.sampling].make(inputs)
 
 
 def make_shard_sampler(plan: Plan, shard: ShardSamplerInputs) -> Sampler:

@@ -24,7 +24,7 @@ class Sampler(Protocol):
     def draw(self, rows: Array, y: Array, rng: np.random.Generator) -> DrawnBlocks | DrawnClasses:
         """Draw classes for the rows with indices `rows`; y are the slots of their own classes."""
 
-    def touched(self, y: Array, counts: Array) -> Array:
+    def update_probability(self, y: Array, counts: Array) -> Array:
         """Return, for each slot, the probability that a step on a random row changes its class.
 
         `counts` are the numbers of examples of each class, by slot.
@@ -59,10 +59,10 @@ class UniformClasses(NamedTuple):
         weight = np.full(chosen.shape, np.log(others / self.m))
         return DrawnClasses(chosen, _float(weight, self.dtype))
 
-    def touched(self, y: Array, counts: Array) -> Array:
-        return _touched(counts, self.chances())
+    def update_probability(self, y: Array, counts: Array) -> Array:
+        return _update_probability(counts, self.inclusion())
 
-    def chances(self) -> Array:
+    def inclusion(self) -> Array:
         """Return, for each slot, the inclusion probability for an example of another class."""
         return np.full(self.slots, self.m / (self.n_classes - 1))
 
@@ -124,16 +124,16 @@ class FrequencyClasses(NamedTuple):
 
     def draw(self, rows: Array, y: Array, rng: np.random.Generator) -> DrawnClasses:
         chosen = _draw_from(self.probability, (y.size, self.m), rng)
-        weight = -np.log(self.chances()[chosen])
+        weight = -np.log(self.inclusion()[chosen])
         _drop_repeats(chosen)
         return DrawnClasses(chosen, _float(weight, self.dtype))
 
-    def touched(self, y: Array, counts: Array) -> Array:
-        return _touched(counts, self.chances())
+    def update_probability(self, y: Array, counts: Array) -> Array:
+        return _update_probability(counts, self.inclusion())
 
-    def chances(self) -> Array:
+    def inclusion(self) -> Array:
         """Return, for each slot, the inclusion probability for an example of another class."""
-        return _inclusion(self.probability, self.m)
+        return _inclusion_after(self.probability, self.m)
 
 
 class UniformBlocks(NamedTuple):
@@ -154,10 +154,10 @@ class UniformBlocks(NamedTuple):
         weight = np.full(chosen.shape, np.log(self.blocks / self.m))
         return DrawnBlocks(chosen, _float(weight, self.dtype))
 
-    def touched(self, y: Array, counts: Array) -> Array:
-        return _touched(counts, self.chances())
+    def update_probability(self, y: Array, counts: Array) -> Array:
+        return _update_probability(counts, self.inclusion())
 
-    def chances(self) -> Array:
+    def inclusion(self) -> Array:
         """Return, for each slot, the inclusion probability for an example of another class."""
         return np.full(self.blocks * LANES, self.m / self.blocks)
 
@@ -175,16 +175,16 @@ class FrequencyBlocks(NamedTuple):
 
     def draw(self, rows: Array, y: Array, rng: np.random.Generator) -> DrawnBlocks:
         chosen = _draw_from(self.probability, (y.size, self.m), rng)
-        weight = -np.log(_inclusion(self.probability, self.m)[chosen])
+        weight = -np.log(_inclusion_after(self.probability, self.m)[chosen])
         _drop_repeats(chosen)
         return DrawnBlocks(chosen, _float(weight, self.dtype))
 
-    def touched(self, y: Array, counts: Array) -> Array:
-        return _touched(counts, self.chances())
+    def update_probability(self, y: Array, counts: Array) -> Array:
+        return _update_probability(counts, self.inclusion())
 
-    def chances(self) -> Array:
+    def inclusion(self) -> Array:
         """Return, for each slot, the inclusion probability for an example of another class."""
-        return np.repeat(_inclusion(self.probability, self.m), LANES)
+        return np.repeat(_inclusion_after(self.probability, self.m), LANES)
 
 
 class AllBlocks(NamedTuple):
@@ -201,22 +201,22 @@ class AllBlocks(NamedTuple):
         chosen = np.arange(self.blocks, dtype=np.int32)[None]
         return DrawnBlocks(chosen, np.zeros(chosen.shape, self.dtype))
 
-    def touched(self, y: Array, counts: Array) -> Array:
-        return _touched(counts, self.chances())
+    def update_probability(self, y: Array, counts: Array) -> Array:
+        return _update_probability(counts, self.inclusion())
 
-    def chances(self) -> Array:
+    def inclusion(self) -> Array:
         """Return, for each slot, the inclusion probability for an example of another class."""
         return np.ones(self.blocks * LANES)
 
 
-def _touched(counts: Array, chances: Array) -> Array:
+def _update_probability(counts: Array, inclusion: Array) -> Array:
     """Return the probability that a class is drawn or is y, for draws independent of the row."""
-    share = np.zeros(chances.size)
+    share = np.zeros(inclusion.size)
     share[: counts.size] = counts / counts.sum()
-    return np.asarray(share + (1.0 - share) * chances)
+    return np.asarray(share + (1.0 - share) * inclusion)
 
 
-def _inclusion(probability: Array, m: int) -> Array:
+def _inclusion_after(probability: Array, m: int) -> Array:
     return np.asarray(-np.expm1(m * np.log1p(-np.minimum(probability, 1.0 - 1e-15))))
 
 

@@ -8,7 +8,7 @@ needs a single number from all other classes, their *remote mass*
 
 The step is that of a softmax with one more class, whose score is o_i and whose weights do not
 change. If the example's own class y_i is in another shard, the additional class takes its place.
-The update rule is the same (`rules/separable_implicit.py`).
+The update rule is the same (`rules/raman_implicit.py`).
 
 A class shard stores ``ℓ_i``, the same logarithm for its own classes, for every example. A row shard
 is sent with ``u_i``, the logarithm of the whole normaliser, so that
@@ -121,7 +121,7 @@ class ClassShard:
     Parameters
     ----------
     plan : Plan
-        A plan with the separable formulation.
+        A plan with the "raman" formulation.
     partition : Partition
     number : int
         Which shard of the partition this is.
@@ -188,11 +188,11 @@ class ClassShard:
         y = self.slots[rows.y]
         sampler = self._sampler_for(key, rows)
         if isinstance(sampler, Mixture):
-            self._updates += y.size * sampler.touched(y, self.counts)
+            self._updates += y.size * sampler.update_probability(y, self.counts)
         else:
-            chances = sampler.chances()
-            own = np.bincount(y[y >= 0], minlength=chances.size)
-            self._updates += y.size * chances + own * (1.0 - chances)
+            inclusion = sampler.inclusion()
+            own = np.bincount(y[y >= 0], minlength=inclusion.size)
+            self._updates += y.size * inclusion + own * (1.0 - inclusion)
         strength = self.plan.alpha * self.n_examples / np.maximum(self._updates, 1e-30)
         self._penalty.strength[:] = strength
 

@@ -36,7 +36,7 @@ def set_intercept_optimum(plan: Plan, problem: SoftmaxProblem, state: State) -> 
         counts += np.bincount(y, weight, minlength=size)
     bias, normaliser = first_intercepts(counts, plan.damping > 0.0)
     state.bias[:size] = bias
-    if plan.is_separable:
+    if plan.is_raman:
         state.u[:] = normaliser
         return
     excess = (normaliser - bias).astype(state.u.dtype)
@@ -67,7 +67,7 @@ def local_variables(
             z = scores(sample, X) - s_y[rows, None]
             z[lanes == problem.y[rows, None]] = -np.inf
             u[rows] = np.logaddexp(0.0, np.log(slots.size / real) + _log_sum_exp(z))
-    return np.asarray(u + s_y if plan.is_separable else u, plan.dtype)
+    return np.asarray(u + s_y if plan.is_raman else u, plan.dtype)
 
 
 def _log_sum_exp(z: Array) -> Array:

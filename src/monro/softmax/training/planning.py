@@ -4,11 +4,11 @@ from typing import Any
 
 from monro.blocks import LANES
 from monro.softmax.plan import ALL, Plan
-from monro.softmax.sampling.registry import MANY, SAMPLING
+from monro.softmax.sampling.registry import MAX_EXACT_CLASSES, SAMPLING
 from monro.softmax.solvers import SOLVERS, Traits
 
-# Learning rate of the separable normaliser of an example, relative to that of a feature of the
-# rows' mean length: smaller, to damp its sampling noise.
+# Learning rate of an example's normaliser in the "raman" formulation, relative to that of a feature
+# of the rows' mean length: smaller, to damp its sampling noise.
 _NORMALISER_RATE = 0.3
 _EXACT_SHARE = 5  # one in 5 epochs, the last ones, uses all classes
 
@@ -23,8 +23,8 @@ def make_plan(estimator: Any, n_classes: int, mean_sqnorm: float) -> Plan:
     if formulation == "auto":
         # From a cold start the normaliser is far off, and is learnt better together with w_y.
         warm = estimator.init == "auto" or sampling == ALL
-        separable = traits.is_implicit and examples == 1 and warm
-        formulation = "raman" if separable else "difference"
+        raman = traits.is_implicit and examples == 1 and warm
+        formulation = "raman" if raman else "difference"
     rate = traits.rate if estimator.learning_rate == "auto" else estimator.learning_rate
     return Plan(
         solver=estimator.solver,
@@ -83,7 +83,7 @@ def _exact_epochs(estimator: Any, sampling: str, n_classes: int) -> int:
     """
     automatic = estimator.sampling == "auto" and estimator.classes_per_step is None
     sampled = sampling in SAMPLING and SAMPLING[sampling].needs_local_variables
-    few = sampled and n_classes <= MANY
+    few = sampled and n_classes <= MAX_EXACT_CLASSES
     known_end = _decay(estimator, 1) is None
     return int(estimator.max_epochs) // _EXACT_SHARE if automatic and few and known_end else 0
 
@@ -99,7 +99,7 @@ def explain(estimator: Any, plan: Plan, n_classes: int, trials: int) -> str:
         parts.append(f"sampling: {many}, {SAMPLING[plan.sampling].description}{end}")
     if estimator.formulation == "auto" and SOLVERS[plan.solver].formulations:
         exact = "with the normaliser exact" if plan.uses_all_classes else "from a warm start"
-        why = exact if plan.is_separable else "as in the paper"
+        why = exact if plan.is_raman else "as in the paper"
         parts.append(f"formulation: {plan.formulation}, {why}")
     if estimator.init == "auto":
         what = "the log frequencies of the classes" if plan.damping > 0.0 else "equal classes"

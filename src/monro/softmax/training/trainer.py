@@ -33,7 +33,6 @@ from monro.softmax.plan import Plan
 from monro.softmax.sampling.samplers import AllBlocks, Sampler
 from monro.softmax.solvers import SOLVERS, make_rule
 from monro.softmax.training.continuation import SoftmaxFit, new_partial_state
-from monro.softmax.training.merging import merge
 from monro.softmax.training.monitoring import (
     LossSample,
     divergence_error,
@@ -51,6 +50,7 @@ from monro.softmax.training.score_scaling import (
     scaled_local_variables,
     scaled_weights,
 )
+from monro.softmax.training.thread_copies import merge
 
 _CHUNK_ROWS = 1 << 16  # for which classes are drawn at a time
 _RATE_CHANGES = 50  # in a fit, at least
@@ -139,7 +139,7 @@ class SoftmaxTrainer(Trainer):
         self.plan, self.sampler = plan, sampler
         strength = np.zeros(self.state.bias.size, plan.dtype)
         if plan.alpha > 0.0:
-            touched = sampler.touched(self.problem.y, self.problem.counts)
+            touched = sampler.update_probability(self.problem.y, self.problem.counts)
             strength[:] = plan.alpha / np.maximum(touched, 1e-30)
         self._penalty = RidgePerClass(strength)
         self._scratches = [
@@ -225,7 +225,7 @@ class SoftmaxTrainer(Trainer):
             return
         state = self.state
         s_y = np.zeros_like(state.u)
-        if self.plan.is_separable:
+        if self.plan.is_raman:
             label_scores(self.problem.kernel_rows(state.W), state, s_y)
         for u, score in zip(chunks(state.u), chunks(s_y), strict=True):
             u[:] = scaled_local_variables(u, score, c)

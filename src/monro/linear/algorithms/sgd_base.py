@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from monro.linear.algorithms.solver_base import Options, Solver, Traits
 from monro.linear.descent_state import DescentState, Last, Mean, new_state, start_averaging, weights
 from monro.linear.examples import add_all
 from monro.linear.problem import Problem, bias_damping
-from monro.linear.solver_base import Options, Solver, Traits
 from monro.rows import Array, Biased, Centered
 from monro.schedules import Bottou, InverseT, SlowBottou
 

@@ -15,9 +15,9 @@ quadratic follows as a proximal step of length η.
 """
 
 from monro._jit import kernel
-from monro.linear.descent_state import SMALLEST_SCALE, DescentState, move, observe, settle
+from monro.linear.algorithms.sgd_base import Descent
+from monro.linear.descent_state import SMALLEST_SCALE, DescentState, add_iterate, add_row, flush
 from monro.linear.examples import Examples, look_ahead
-from monro.linear.sgd_base import Descent
 from monro.losses import Loss, implicit_derivative, value
 from monro.penalties import Penalty, catch_up, catch_up_all, implicit_divisor, postpone
 from monro.rows import Array, dot, sqnorm
@@ -25,7 +25,7 @@ from monro.schedules import Schedule, rate
 
 
 @kernel
-def implicit_epoch(
+def implicit_sweep(
     loss: Loss,
     penalty: Penalty,
     examples: Examples,
@@ -53,7 +53,7 @@ def implicit_epoch(
         L = implicit_divisor(penalty, eta)
         s /= L
         if s < SMALLEST_SCALE:
-            settle(state.average, r)
+            flush(state.average, r)
             catch_up_all(penalty, r)
             for k in range(r.size):
                 r[k] *= s
@@ -64,10 +64,10 @@ def implicit_epoch(
             g = implicit_derivative(loss, d / L + b, y, step * length)
             if g != 0.0:
                 c = -step * g / (L * s)
-                move(state.average, rows, i, c, r)
+                add_row(state.average, rows, i, c, r)
                 b -= step * damping * g
         postpone(penalty, eta, s)
-        observe(state.average, s, b)
+        add_iterate(state.average, s, b)
         t += 1.0
     catch_up_all(penalty, r)
     state.scale[0] = s
@@ -79,4 +79,4 @@ def implicit_epoch(
 class Implicit(Descent):
     """The solvers "implicit" and, with averaging, "aisgd"."""
 
-    kernel = staticmethod(implicit_epoch)
+    kernel = staticmethod(implicit_sweep)

@@ -21,7 +21,7 @@ from monro._math import fast_log, fast_omega
 from monro.softmax.rules.implicit import MAX_NEWTON_STEPS, corrected_steps, prepare, steps
 
 
-class SeparableImplicit(NamedTuple):
+class RamanImplicit(NamedTuple):
     """The implicit step on Raman et al.'s double sum."""
 
     tolerance: float

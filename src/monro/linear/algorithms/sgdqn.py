@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from monro._jit import kernel, leaf
+from monro.linear.algorithms.solver_base import Options, Solver, Traits
 from monro.linear.examples import Examples, look_ahead
 from monro.linear.problem import Problem, bias_damping, sparsity
-from monro.linear.solver_base import Options, Solver, Traits
 from monro.losses import Loss, derivative, value
 from monro.penalties import Penalty, strong_convexity
 from monro.rows import Array, Biased, Rows, add, add_scaled, dot
@@ -64,7 +64,7 @@ def spread(rows: Rows, i: int, x: Array) -> None:
 
 
 @kernel
-def sgdqn_epoch(
+def sgdqn_sweep(
     loss: Loss,
     penalty: Penalty,
     examples: Examples,
@@ -144,7 +144,7 @@ class QuasiNewton(Solver):
 
     def sweep(self, order: Array, state: GainState, sigma: float = 1.0) -> float:
         loss, penalty, width = self.problem.loss, self.problem.penalty, self.problem.n_features
-        return sgdqn_epoch(loss, penalty, self.examples, order, self.skip, width, state)
+        return sgdqn_sweep(loss, penalty, self.examples, order, self.skip, width, state)
 
     def solution(self, state: GainState) -> tuple[Array, float]:
         b = float(state.w[-1]) if self.problem.fit_intercept else 0.0

@@ -1,22 +1,22 @@
 """SGD-QN as published in 2009, with its flaw (paper 004, Figure 4, left).
 
-Its gains are those of `monro.linear.sgdqn`, but the curvature is taken on the example that has just
-moved w, which makes all r_i of a dense row equal, and 1/r_i is averaged over all measurements; the
-learning rate is ``B/(t + t0)``. It is kept to redraw the erratum's figures.
+Its gains are those of `monro.linear.algorithms.sgdqn`, but the curvature is taken on the example
+that has just moved w, which makes all r_i of a dense row equal, and 1/r_i is averaged over all
+measurements; the learning rate is ``B/(t + t0)``. It is kept to redraw the erratum's figures.
 """
 
 from monro._jit import kernel
+from monro.linear.algorithms.sgdqn import GainState, QuasiNewton, curvature, spread
+from monro.linear.algorithms.solver_base import Options, Traits
 from monro.linear.examples import Examples, look_ahead
 from monro.linear.problem import Problem
-from monro.linear.sgdqn import GainState, QuasiNewton, curvature, spread
-from monro.linear.solver_base import Options, Traits
 from monro.losses import Loss, derivative, value
 from monro.penalties import Penalty, strong_convexity
 from monro.rows import Array, add_scaled, dot
 
 
 @kernel
-def sgdqn_flawed_epoch(
+def sgdqn_flawed_sweep(
     loss: Loss,
     penalty: Penalty,
     examples: Examples,
@@ -78,6 +78,6 @@ class FlawedQuasiNewton(QuasiNewton):
 
     def sweep(self, order: Array, state: GainState, sigma: float = 1.0) -> float:
         loss, penalty, width = self.problem.loss, self.problem.penalty, self.problem.n_features
-        return sgdqn_flawed_epoch(
+        return sgdqn_flawed_sweep(
             loss, penalty, self.examples, order, self.skip, width, self.t0, state
         )

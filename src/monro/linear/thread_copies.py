@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from monro._jit import kernel
+from monro.linear.algorithms.solver_base import Solver
 from monro.linear.problem import Problem
-from monro.linear.solver_base import Solver
 from monro.rows import Array
 from monro.saving.states import Axis, arrays_of, map_arrays
 

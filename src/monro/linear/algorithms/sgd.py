@@ -10,9 +10,9 @@ The part of another penalty that is not quadratic follows as a proximal step of 
 """
 
 from monro._jit import kernel
-from monro.linear.descent_state import SMALLEST_SCALE, DescentState, move, observe, settle
+from monro.linear.algorithms.sgd_base import Descent
+from monro.linear.descent_state import SMALLEST_SCALE, DescentState, add_iterate, add_row, flush
 from monro.linear.examples import Examples, look_ahead
-from monro.linear.sgd_base import Descent
 from monro.losses import Loss, derivative, value
 from monro.penalties import Penalty, catch_up, catch_up_all, postpone, shrinkage
 from monro.rows import Array, dot
@@ -20,7 +20,7 @@ from monro.schedules import Schedule, rate
 
 
 @kernel
-def sgd_epoch(
+def sgd_sweep(
     loss: Loss,
     penalty: Penalty,
     examples: Examples,
@@ -48,17 +48,17 @@ def sgd_epoch(
         eta = rate(schedule, t)
         s *= shrinkage(penalty, eta)
         if abs(s) < SMALLEST_SCALE:  # at the first step of 1/(λt) it is 0
-            settle(state.average, r)
+            flush(state.average, r)
             catch_up_all(penalty, r)
             for k in range(r.size):
                 r[k] *= s
             s = 1.0
         if g != 0.0:
             c = -eta * g / s
-            move(state.average, rows, i, c, r)
+            add_row(state.average, rows, i, c, r)
         b -= eta * damping * g
         postpone(penalty, eta, s)
-        observe(state.average, s, b)
+        add_iterate(state.average, s, b)
         t += 1.0
     catch_up_all(penalty, r)
     state.scale[0] = s
@@ -70,4 +70,4 @@ def sgd_epoch(
 class Sgd(Descent):
     """The solvers "sgd" and, with averaging, "asgd" and "casgd"."""
 
-    kernel = staticmethod(sgd_epoch)
+    kernel = staticmethod(sgd_sweep)

@@ -4,10 +4,10 @@ With averaged stochastic gradient descent the common weights after a round are t
 workers, weighted by their examples. The solution is the mean of all iterates, of all workers, from
 the second epoch on (paper 002).
 
-With the dual solver (`linear/dual.py`) the weights are a sum over examples, so the workers' changes
-are added up (CoCoA+, Ma et al., 2015). Each worker keeps g_i of its examples, and multiplies its
-step lengths by σ′, to allow for the changes of the others. It converges to the optimum of one
-machine.
+With the dual solver (`linear/algorithms/dual.py`) the weights are a sum over examples, so the
+workers' changes are added up (CoCoA+, Ma et al., 2015). Each worker keeps g_i of its examples, and
+multiplies its step lengths by σ′, to allow for the changes of the others. It converges to the
+optimum of one machine.
 """
 
 from typing import Any, NamedTuple
@@ -17,13 +17,13 @@ import numpy as np
 from monro.errors import DivergenceError
 from monro.fitting.trainer import Record, Report
 from monro.fitting.worker_pool import Future, LostWorkerError
+from monro.linear.algorithms.dual import bias_prox_strength
 from monro.linear.classifier import LinearClassifier
 from monro.linear.descent_state import ExampleMemory
-from monro.linear.dual import bias_prox_strength
 from monro.linear.solvers import SOLVERS
 from monro.ray.datasets import DistributedRows
 from monro.ray.linear_worker import Iterates, LinearModel, LinearWorker, RoundResult, RoundStart
-from monro.ray.retrying import RetryingTrainer
+from monro.ray.retrying_trainer import RetryingTrainer
 from monro.ray.worker_pool import RayWorkerPool
 from monro.rows import Array
 
@@ -171,10 +171,14 @@ class AveragingTrainer(RetryingTrainer):
         moves = [[part - was for part, was in zip(end, before, strict=True)] for end in ends]
         weight = (self.estimator.alpha, bias_prox_strength(self.estimator._loss()))
         total = [np.sum(each, axis=0) for each in zip(*moves, strict=True)]
-        alone = sum(c * float(np.sum(p * p)) for m in moves for c, p in zip(weight, m, strict=True))
-        together = sum(c * float(np.sum(p * p)) for c, p in zip(weight, total, strict=True))
-        if alone > 0.0:
-            self.sigma = min(float(len(ends)), max(1.0, _SIGMA_MARGIN * together / alone))
+        sum_of_squares = sum(
+            c * float(np.sum(p * p)) for m in moves for c, p in zip(weight, m, strict=True)
+        )
+        square_of_sum = sum(c * float(np.sum(p * p)) for c, p in zip(weight, total, strict=True))
+        if sum_of_squares > 0.0:
+            self.sigma = min(
+                float(len(ends)), max(1.0, _SIGMA_MARGIN * square_of_sum / sum_of_squares)
+            )
         return LinearModel(*(was + t / start.sigma for was, t in zip(before, total, strict=True)))
 
     # -------------------------------------------------------------------------------- measurements

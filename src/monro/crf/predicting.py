@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 from monro.checks.parameters import check_choice, check_integer
 from monro.crf.chain import Allowed, all_allowed
 from monro.crf.conlleval import Evaluation, evaluate
-from monro.crf.corpus import as_list, as_sentences, tag_codes
 from monro.crf.decode import (
     SCHEMES,
     additive_mask,
@@ -21,6 +20,7 @@ from monro.crf.decode import (
     viterbi,
 )
 from monro.crf.encoding import Hashed
+from monro.crf.feature_map import as_list, as_sentences, tag_codes
 from monro.crf.problem import (
     ChainProblem,
     make_ridge,
@@ -102,10 +102,10 @@ class FittedTagger(Estimator):
                 scratch = make_scratch(data, len(names), np.float64)
                 marginals(data, np.zeros(n, np.int32), self._fitted.weights, allowed, scratch, p)
                 p += 0.0  # -0 becomes 0
-                odd = np.flatnonzero(~np.isfinite(p).all(axis=1))
-                if odd.size:
-                    odd = np.searchsorted(data.starts, odd[:1], "right") - 1 + which.start
-                self._check_valid(start, int(odd[0]) if odd.size else -1)
+                invalid = np.flatnonzero(~np.isfinite(p).all(axis=1))
+                if invalid.size:
+                    invalid = np.searchsorted(data.starts, invalid[:1], "right") - 1 + which.start
+                self._check_valid(start, int(invalid[0]) if invalid.size else -1)
                 rows = [dict(zip(names, row, strict=True)) for row in p.tolist()]
                 cuts = data.starts.tolist()
                 found += [rows[a:b] for a, b in pairwise(cuts)]

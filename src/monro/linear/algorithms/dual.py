@@ -21,10 +21,10 @@ from typing import NamedTuple
 import numpy as np
 
 from monro._jit import kernel
+from monro.linear.algorithms.solver_base import Options, Solver, Traits
 from monro.linear.descent_state import ExampleMemory
 from monro.linear.examples import Examples, add_all, look_ahead
 from monro.linear.problem import Problem
-from monro.linear.solver_base import Options, Solver, Traits
 from monro.losses import Loss, derivative, implicit_derivative, value
 from monro.rows import Array, add, dot, sqnorm
 from monro.saving.states import PerFeature
@@ -66,7 +66,7 @@ def derivatives(loss: Loss, examples: Examples, w: Array, b: float, g: Array) ->
 
 
 @kernel
-def dual_epoch(
+def dual_sweep(
     loss: Loss,
     examples: Examples,
     order: Array,
@@ -166,7 +166,7 @@ class Dual(Solver):
         return kept
 
     def sweep(self, order: Array, state: DualState, sigma: float = 1.0) -> float:
-        return dual_epoch(
+        return dual_sweep(
             self.problem.loss,
             self.problem.examples,
             order,

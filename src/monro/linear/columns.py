@@ -3,7 +3,8 @@
 Hashed features use few of their millions of columns, far apart, so that each weight is in a cache
 line and a memory page of its own. The columns that occur are renumbered in the order of their first
 appearance: their weights are then adjacent, the frequent ones first, and an epoch takes as long as
-if the other columns did not exist. The arithmetic is the same, bit for bit.
+if the other columns did not exist. The arithmetic is the same, bit for bit, but the learning rate
+of the bias depends on the number of columns kept (`problem.bias_damping`).
 """
 
 from typing import Any, NamedTuple

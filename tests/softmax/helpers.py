@@ -112,6 +112,12 @@ def drawn_classes(drawn, j, y, K):
     return np.array(classes, int), np.array(weights)
 
 
+def own_draws(drawn, j, y):
+    """Return how often y is among the classes in row j of the draws."""
+    own = y if isinstance(drawn, DrawnClasses) else y // LANES
+    return int((drawn.chosen[j] == own).sum())
+
+
 # --------------------------------------------------------------------------- independent solvers
 
 
@@ -159,12 +165,12 @@ def proximal_step(model, X, y, C, eta, *, formulation="difference", ridge=0.0, d
     for i in range(n):
         s_y, u = score(i, y[i]), np.zeros(size)
         u[n_W + K + i] = 1.0
-        separable = formulation == "separable"
-        linear += eta[i] * (u - separable * s_y)
-        A.append((s_y if separable else 0.0) - u)
+        raman = formulation == "raman"
+        linear += eta[i] * (u - raman * s_y)
+        A.append((s_y if raman else 0.0) - u)
         log_c.append(np.log(eta[i]))
         for k in np.flatnonzero(C[i]):
-            A.append(score(i, k) - (0.0 if separable else s_y) - u)
+            A.append(score(i, k) - (0.0 if raman else s_y) - u)
             log_c.append(np.log(eta[i] * C[i, k]))
     start = np.concatenate([model.W.ravel(), model.b, model.u])
     stiffness = np.concatenate([np.ones(n_W), np.full(K, 1 / (damping or 1.0)), np.full(n, 1 / r)])

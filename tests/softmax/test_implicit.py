@@ -21,7 +21,7 @@ from tests.softmax.helpers import (
     take,
 )
 
-BOTH = pytest.mark.parametrize("formulation", ["difference", "separable"])
+BOTH = pytest.mark.parametrize("formulation", ["difference", "raman"])
 BOTH_DTYPES = pytest.mark.parametrize(
     "dtype", [pytest.param("float32", marks=needs_compiler), "float64"]
 )
@@ -164,7 +164,7 @@ def reduced_difference(eta, c, s, s_y, q, q_y, old, r):
     return falls(u, A) / q, A / q_y, u
 
 
-def reduced_separable(eta, c, s, s_y, q, q_y, old, r):
+def reduced_raman(eta, c, s, s_y, q, q_y, old, r):
     """Do so for ``η [v - s_y - A + e^{s_y + A - v} + Σ c e^{s - fall - v}] + (v - old)²/2r …``."""
     t = np.log(eta * c * q) + s
 
@@ -231,14 +231,14 @@ def test_an_implicit_step_is_exact_for_any_rate_and_any_row(
     eta = 10.0**log_eta
     model, x, y, drawn = extreme_case(rng, size, old, spread, drawing)
     ridge = ridge * rng.random(model.b.size)
-    if formulation == "separable":
+    if formulation == "raman":
         model.u[0] += rng.choice([0.0, 1.0]) * (model.W[y] @ x + model.b[y])
 
     rule = implicit_rule(formulation, r)
     actual, loss = take(rule, model, x[None], [y], drawn, eta=eta, ridge=ridge, damping=damping)
 
     classes, rho, problem = reduced_problem(model, x, y, drawn, eta, ridge, damping)
-    solve = reduced_difference if formulation == "difference" else reduced_separable
+    solve = reduced_difference if formulation == "difference" else reduced_raman
     g, G, u = solve(eta, *problem, model.u[0], r)
     W, b = model.W.copy(), model.b.copy()
     W[classes] = rho[classes, None] * (W[classes] - g[:, None] * x)
@@ -349,14 +349,14 @@ def test_in_float32_an_implicit_step_is_as_exact_as_its_scores(
     rule = implicit_rule(formulation, 1.0, "float32")
     new, _ = take(rule, model, x[None], [y], drawn, eta=eta, damping=damping, dtype="float32")
     _, _, problem = reduced_problem(model, x, y, drawn, eta, np.zeros(40), damping)
-    solve = reduced_difference if formulation == "difference" else reduced_separable
+    solve = reduced_difference if formulation == "difference" else reduced_raman
     g, G, u = solve(eta, *problem, model.u[0], 1.0)
     classes, _ = drawn_classes(drawn, 0, y, 40)
     moves = new.W @ x + new.b - (model.W @ x + model.b)
     expected = np.zeros(40)
     expected[classes] = -g * (x @ x + damping)
     expected[y] = G * (x @ x + damping)
-    noise = 2e-6 * (spread + old + 10) + (1e-6 * eta if formulation == "separable" else 0.0)
+    noise = 2e-6 * (spread + old + 10) + (1e-6 * eta if formulation == "raman" else 0.0)
     np.testing.assert_allclose(moves, expected, rtol=1e-4, atol=3 * noise)
     assert new.u[0] == pytest.approx(u, rel=1e-4, abs=noise)
 

@@ -94,9 +94,7 @@ def train(X, y, plan, epochs):
     problem = make_problem(*in_precision(X, y, plan.dtype), y, rows.weight, np.arange(K))
     state = new_state(False, K, n_blocks(K), X.shape[1], y.size, plan.dtype)
     rng = np.random.default_rng(0)
-    sampler = make_sampler(
-        SamplerInputs(plan, X, problem.y, problem.counts, rng, draws_single_classes=False)
-    )
+    sampler = make_sampler(SamplerInputs(plan, X, problem.y, problem.counts, rng))
     sample = sample_for_loss(rows, K)
     with SoftmaxTrainer(problem, plan, sampler, state, sample, rng=rng) as trainer:
         for _ in range(epochs):

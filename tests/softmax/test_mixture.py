@@ -141,7 +141,7 @@ def test_the_chance_to_be_touched_is_that_of_all_draws(head, a, b, seed):
         of_slots[y[i]] = 1.0
         touched += of_slots / 12
     counts = np.bincount(y, minlength=BLOCKS * LANES)
-    np.testing.assert_allclose(mixture.update_probability(y, counts), touched, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(mixture.expected_updates(y, counts), touched, rtol=1e-5, atol=1e-7)
 
 
 @given(seed=st.integers(0, 1000), density=st.floats(0.0, 1.0))

@@ -22,6 +22,7 @@ from tests.softmax.helpers import (
     assert_models_agree,
     drawn_classes,
     draws,
+    own_draws,
     proximal_step,
     random_model,
     take,
@@ -30,13 +31,13 @@ from tests.softmax.helpers import (
 # ---------------------------------------------------------------------------------- the formulas
 
 
-def vanilla(eta, z, c, s, u, _):
+def vanilla(eta, z, c, s, u, *_):
     e = c * np.exp(z - s - u)
     loss = np.log1p((c * np.exp(z - s)).sum())
     return eta * e, eta * e.sum(), max(0.0, u - eta * (1 - np.exp(-u) - e.sum())), loss
 
 
-def separable_vanilla(eta, z, c, s, u, _):
+def raman_vanilla(eta, z, c, s, u, *_):
     e, p_y = c * np.exp(z - u), np.exp(s - u)
     loss = np.log1p((c * np.exp(z - s)).sum())
     return eta * e, eta * (1 - p_y), u - eta * (1 - p_y - e.sum()), loss
@@ -45,33 +46,33 @@ def separable_vanilla(eta, z, c, s, u, _):
 DELTA, LARGEST = 0.3, 4.0
 
 
-def umax(eta, z, c, s, u, _):
+def umax(eta, z, c, s, u, *_):
     threshold = np.log1p(np.exp(z - s).sum())
     u = threshold if u < threshold - DELTA else u
-    g, G, u, loss = vanilla(eta, z, c, s, u, _)
+    g, G, u, loss = vanilla(eta, z, c, s, u)
     return g, G, min(u, LARGEST), loss
 
 
-def separable_umax(eta, z, c, s, u, _):
+def raman_umax(eta, z, c, s, u, *_):
     threshold = np.log(np.exp(s) + np.exp(z).sum())
     u = threshold if u < threshold - DELTA else u
-    g, G, u, loss = separable_vanilla(eta, z, c, s, u, _)
+    g, G, u, loss = raman_vanilla(eta, z, c, s, u)
     return g, G, np.clip(u, -LARGEST, LARGEST), loss
 
 
-def one_vs_each(eta, z, c, s, u, _):
+def one_vs_each(eta, z, c, s, u, *_):
     g = eta * c * expit(z - s)
     return g, g.sum(), u, -(c * log_expit(s - z)).sum()
 
 
-def noise_contrastive(eta, z, c, s, u, count_y):
+def noise_contrastive(eta, z, c, s, u, count_y, own):
     noise = z + np.log(c)  # the odds of class against noise, e^s to its expected count 1/c
     s_y = s - np.log(count_y)
-    loss = -log_expit(s_y) - log_expit(-noise).sum()
-    return eta * expit(noise), eta * expit(-s_y), u, loss
+    loss = -log_expit(s_y) - log_expit(-noise).sum() - own * log_expit(-s_y)
+    return eta * expit(noise), eta * (expit(-s_y) - own * expit(s_y)), u, loss
 
 
-def sampled_softmax(eta, z, c, s, u, count_y):
+def sampled_softmax(eta, z, c, s, u, count_y, _):
     p = np.append(z - np.log(1 / c), s - np.log(count_y))
     p = np.exp(p - logsumexp(p))
     return eta * p[:-1], eta * (1 - p[-1]), u, -np.log(p[-1])
@@ -80,14 +81,14 @@ def sampled_softmax(eta, z, c, s, u, count_y):
 BETA = 0.3
 
 
-def composition(eta, z, c, s, u, _):
+def composition(eta, z, c, s, u, *_):
     estimate = 1 + (c * np.exp(z - s)).sum()
     average = (1 - BETA) * np.exp(u) + BETA * estimate
     g = eta * c * np.exp(z - s) / average
     return g, g.sum(), np.log(average), np.log(estimate)
 
 
-def exact(eta, z, c, s, u, _):
+def exact(eta, z, c, s, u, *_):
     p = np.exp(np.append(z, s) - logsumexp(np.append(z, s)))
     return eta * p[:-1], eta * (1 - p[-1]), u, -np.log(p[-1])
 
@@ -95,9 +96,9 @@ def exact(eta, z, c, s, u, _):
 COUNTS = np.random.default_rng(5).uniform(0.1, 2.0, 48)
 RULES = {
     "vanilla": (Vanilla(), vanilla),
-    "separable vanilla": (RamanVanilla(), separable_vanilla),
+    "raman vanilla": (RamanVanilla(), raman_vanilla),
     "umax": (UMax(DELTA, LARGEST), umax),
-    "separable umax": (RamanUMax(DELTA, LARGEST), separable_umax),
+    "raman umax": (RamanUMax(DELTA, LARGEST), raman_umax),
     "ove": (OneVsEach(), one_vs_each),
     "nce": (NoiseContrastive(np.log(COUNTS)), noise_contrastive),
     "importance": (SampledSoftmax(np.log(COUNTS)), sampled_softmax),
@@ -126,7 +127,8 @@ def naive_sweep(
             s = W @ X[i] + b
             classes, c = drawn_classes(drawn, j // examples_per_draw, y[i], K)
             rate = eta * weight[i]
-            g, G, u[i], loss = rule(rate, s[classes], c, s[y[i]], u[i], COUNTS[y[i]])
+            own = own_draws(drawn, j // examples_per_draw, y[i])
+            g, G, u[i], loss = rule(rate, s[classes], c, s[y[i]], u[i], COUNTS[y[i]], own)
             total += weight[i] * loss
             steps.append((i, np.append(classes, y[i]), np.append(g, -G)))
         for i, classes, g in steps:
@@ -137,11 +139,11 @@ def naive_sweep(
     return Model(W, b, u), total
 
 
-def random_draws(rng, kind, y, K, m, rows):
+def random_draws(rng, kind, y, K, m, rows, replace=False):
     if kind is DrawnBlocks:
-        chosen = [rng.choice(-(-K // 16), m, replace=False) for _ in range(rows)]
+        chosen = [rng.choice(-(-K // 16), m, replace=replace) for _ in range(rows)]
     else:
-        chosen = [rng.choice(K, m, replace=False) for _ in range(rows)]
+        chosen = [rng.choice(K, m, replace=replace) for _ in range(rows)]
     chosen = np.array(chosen)
     chosen[rng.random(chosen.shape) < 0.1] = -1  # a repeated draw
     weight = rng.uniform(0.5, 3.0, chosen.shape)
@@ -184,6 +186,23 @@ def test_a_sweep_agrees_with_the_formulas_in_numpy(name, kind, seed, eta, ridge,
     with np.errstate(over="ignore", invalid="ignore"):
         expected, total = naive_sweep(reference, model, X, y, drawn, **options)
     assume(total < 1e6)  # diverging gradient steps agree in no digit
+    assert_models_agree(actual, expected, 1e-10)
+    assert loss == pytest.approx(total, rel=1e-10)
+
+
+@pytest.mark.parametrize("kind", [DrawnClasses, DrawnBlocks])
+def test_repeated_draws_of_noise_all_count(kind):
+    rng = np.random.default_rng(0)
+    K, d, rows, m = 35, 4, 40, 6
+    rule, reference = RULES["nce"]
+    X = rng.standard_normal((rows, d))
+    y = rng.integers(K, size=rows)
+    model = random_model(rng, K, d, rows, 0.5)
+    drawn = random_draws(rng, kind, y, K, m, rows, replace=True)
+    assert any(own_draws(drawn, j, y[j]) > 1 for j in range(rows)) or kind is DrawnClasses
+    options = {"eta": 0.01, "damping": 0.2, "n": 4, "examples_per_draw": 1}
+    actual, loss = take(rule, model, X, y, drawn, **options)
+    expected, total = naive_sweep(reference, model, X, y, drawn, **options)
     assert_models_agree(actual, expected, 1e-10)
     assert loss == pytest.approx(total, rel=1e-10)
 

@@ -150,15 +150,15 @@ def test_the_expected_gradient_is_the_full_gradient(case, y, formulation):
 @pytest.mark.parametrize("y", [0, 5])
 def test_the_inclusion_probabilities_are_those_of_all_draws(case, y):
     K, sampler, drawn, chance = every_draw(case, y)
-    slots = sampler.inclusion().size
+    slots = sampler.expected_draws().size
     expected = chance @ touched(drawn, slots)
     others = np.delete(np.arange(K), y)
-    np.testing.assert_allclose(sampler.inclusion()[others], expected[others], rtol=1e-12)
+    np.testing.assert_allclose(sampler.expected_draws()[others], expected[others], rtol=1e-12)
     assert np.isfinite(drawn.log_weight).all()
     kept = np.exp(-drawn.log_weight[drawn.chosen >= 0])
     each = LANES if isinstance(drawn, DrawnBlocks) else 1
     firsts = each * drawn.chosen[drawn.chosen >= 0]
-    np.testing.assert_allclose(kept, sampler.inclusion()[firsts], rtol=1e-12)
+    np.testing.assert_allclose(kept, sampler.expected_draws()[firsts], rtol=1e-12)
 
 
 @by_case
@@ -168,9 +168,11 @@ def test_classes_are_drawn_with_their_inclusion_probabilities(case):
     n = 40_000
     y = rng.integers(K, size=n)
     drawn = sampler.draw(np.arange(y.size), y, rng)
-    hits = np.broadcast_to(touched(drawn, sampler.inclusion().size), (n, sampler.inclusion().size))
+    hits = np.broadcast_to(
+        touched(drawn, sampler.expected_draws().size), (n, sampler.expected_draws().size)
+    )
     for k in range(K):
-        chance = sampler.inclusion()[k]
+        chance = sampler.expected_draws()[k]
         drawn_k = hits[y != k, k]
         sigma = np.sqrt(chance * (1 - chance) / drawn_k.size)
         assert abs(drawn_k.mean() - chance) <= 5 * sigma + 1e-12

@@ -145,8 +145,8 @@ class SoftmaxBase(PosteriorSummary):
         )
 
     def _sampler(self, plan: Plan, problem: SoftmaxProblem, rng: np.random.Generator) -> Sampler:
-        singles = self._traits.is_variational
-        return make_sampler(SamplerInputs(plan, problem.X, problem.y, problem.counts, rng, singles))
+        draws = self._traits.draws
+        return make_sampler(SamplerInputs(plan, problem.X, problem.y, problem.counts, rng, draws))
 
     def _maker(
         self, plan: Plan, problem: SoftmaxProblem, sampler: Sampler, sample: LossSample

@@ -21,6 +21,7 @@ from monro.softmax.rules.raman_implicit import RamanImplicit
 from monro.softmax.rules.sco import Composition
 from monro.softmax.rules.umax import RamanUMax, UMax
 from monro.softmax.rules.vanilla import RamanVanilla, Vanilla
+from monro.softmax.sampling.registry import Draws
 
 # -------------------------------------------------------------------------------------- rules
 
@@ -71,7 +72,7 @@ def _vanilla(context: RuleContext) -> Any:
 def _expected_counts(context: RuleContext) -> Any:
     """Return the log of the expected number of draws of each class."""
     with np.errstate(divide="ignore"):
-        log_count = np.maximum(np.log(context.sampler.inclusion()), MASKED_SCORE)
+        log_count = np.maximum(np.log(context.sampler.expected_draws()), MASKED_SCORE)
     return np.ascontiguousarray(log_count, context.plan.dtype)
 
 
@@ -93,7 +94,7 @@ class Traits(NamedTuple):
     classes: int | None = LANES  # per step; None: always all
     sampling: str = "block"
     few: int = 0  # the number of classes up to which every step uses all of them
-    shares_draws: bool = False  # the examples of a step share the classes drawn
+    draws: Draws = Draws.OTHERS
     is_bounded: bool = False  # takes delta and radius
     has_partial_fit: bool = True
     takes_rate: bool = True
@@ -125,6 +126,7 @@ SOLVERS = {
         examples=500,
         classes=20,
         sampling="uniform",
+        draws=Draws.SINGLE,
         has_partial_fit=False,
         links=tuple(LINKS),
         is_variational=True,
@@ -143,14 +145,14 @@ SOLVERS = {
         examples=100,
         classes=5,
         sampling="frequency",
-        shares_draws=True,
+        draws=Draws.NOISE,
     ),
     "importance": Traits(
         lambda context: SampledSoftmax(_expected_counts(context)),
         examples=100,
         classes=5,
         sampling="frequency",
-        shares_draws=True,
+        draws=Draws.SHARED,
     ),
     "sco": Traits(_composition, ("difference",), sampling="frequency"),
     "exact": Traits(lambda context: Exact(), classes=None),

@@ -52,6 +52,7 @@ class Scratch(NamedTuple):
     omega: Array  # (classes drawn,): ω of implicit steps
     steps: Array  # (LANES,): g/scale of a block
     G: Array  # (n,): steps of the examples' own classes
+    own_draws: Array  # (1,): how often y itself was drawn
 
 
 # Entries of padding on either side of each buffer. LLVM compiles two versions of loops that read
@@ -68,7 +69,7 @@ def _padded_zeros(shape: tuple[int, ...], dtype: str) -> Array:
 
 def new_scratch(n: int, classes: int, dtype: str) -> Scratch:
     """Return the scratch buffers for steps of n examples and `classes` drawn classes."""
-    shapes = ((n, classes), (classes,), (classes,), (classes,), (LANES,), (n,))
+    shapes = ((n, classes), (classes,), (classes,), (classes,), (LANES,), (n,), (1,))
     return Scratch(*(_padded_zeros(shape, dtype) for shape in shapes))
 
 
@@ -99,7 +100,7 @@ def gather(
     drawn: Drawn, rule: Rule, view: View, i: int, y: int, j: int, x2: float, state: State,
     settings: Any, z: Array, scratch: Any,
 ) -> float:  # fmt: skip
-    """Fill z, q and log_weight for the classes in row j of the draws, y masked.
+    """Fill z, q and log_weight for the classes in row j of the draws, y masked, and own_draws.
 
     Return the score of y.
     """
@@ -231,13 +232,13 @@ def move_class(
 class DrawnBlocks(NamedTuple):
     """Whole blocks of classes. Where the block of y is among them, y needs no extra work."""
 
-    chosen: Array  # (draws, blocks a draw); -1 for a repeated draw
+    chosen: Array  # (draws, blocks a draw); -1 for a repeated draw that does not count
     log_weight: Array  # of the same shape
 
     def gather(self, rule, view, i, y, j, x2, state, settings, z, scratch):  # type: ignore[no-untyped-def]
         one = z.dtype.type(1.0)
         smallest_q = z.dtype.type(SMALLEST_Q)
-        includes_y = False
+        own_draws = z.dtype.type(0.0)
         s = one
         for d in range(self.chosen.shape[1]):
             start = d * LANES
@@ -260,10 +261,11 @@ class DrawnBlocks(NamedTuple):
                 q[lane] = max(rho * x2 + settings.damping, smallest_q)
                 log_weight[lane] = self.log_weight[j, d]
             if y // LANES == block:
-                includes_y = True
+                own_draws += one
                 s = z_block[y % LANES]
                 z_block[y % LANES] = MASKED_SCORE
-        return s if includes_y or y < 0 else class_input_score(rule, view, i, y, state, settings)
+        scratch.own_draws[0] = own_draws
+        return s if own_draws > 0 or y < 0 else class_input_score(rule, view, i, y, state, settings)
 
     def scatter(self, view, i, y, j, x2, state, settings, g, G, steps):  # type: ignore[no-untyped-def]
         y_is_done = y < 0  # y belongs to another shard
@@ -273,7 +275,7 @@ class DrawnBlocks(NamedTuple):
                 continue
             g_block = g[d * LANES : (d + 1) * LANES]
             first = block * LANES
-            if y // LANES == block:
+            if y // LANES == block and not y_is_done:
                 y_is_done = True
                 g_block[y % LANES] = -G
             for lane in range(LANES):
@@ -295,15 +297,18 @@ class DrawnBlocks(NamedTuple):
 class DrawnClasses(NamedTuple):
     """Single classes."""
 
-    chosen: Array  # (draws, classes a draw); -1 for a repeated draw
+    chosen: Array  # (draws, classes a draw); -1 for a repeated draw that does not count
     log_weight: Array  # of the same shape
 
     def gather(self, rule, view, i, y, j, x2, state, settings, z, scratch):  # type: ignore[no-untyped-def]
         one = z.dtype.type(1.0)
         smallest_q = z.dtype.type(SMALLEST_Q)
+        scratch.own_draws[0] = z.dtype.type(0.0)
         for d in range(self.chosen.shape[1]):
             k = self.chosen[j, d]
             scratch.log_weight[d] = self.log_weight[j, d]
+            if k == y:
+                scratch.own_draws[0] += one
             if k < 0 or k == y:
                 z[d] = MASKED_SCORE
                 scratch.q[d] = one

@@ -4,7 +4,9 @@ With noise probabilities q the example's loss is
 
     ``-log σ(s_y - log(m q_y)) - Σ_{k∈C} log σ(log(m q_k) - s_k)``,
 
-where the normaliser is taken to be 1. Biased unless the number of noise classes is infinite.
+where the normaliser is taken to be 1. Noise is drawn from all classes, and a draw that equals y is
+noise like any other: without it the optimum would be ``p/(1 - p)`` instead of p. Biased unless the
+number of noise classes is infinite and the model can represent scores whose normaliser is 1.
 """
 
 from typing import NamedTuple
@@ -26,8 +28,10 @@ class NoiseContrastive(NamedTuple):
         zero = z.dtype.type(0.0)
         t = self.log_count[y] - s
         e = fast_exp(-abs(t))
-        loss = max(t, zero) + fast_log(one + e)
-        G = eta * (one if t >= zero else e) / (one + e)
+        log_term = fast_log(one + e)
+        noise = scratch.own_draws[0]
+        loss = max(t, zero) + log_term + noise * (max(-t, zero) + log_term)
+        G = eta * ((one if t >= zero else e) - noise * (e if t >= zero else one)) / (one + e)
         for lane in range(z.size):
             t = z[lane] + scratch.log_weight[lane]  # the weight is 1/(m q_k)
             e = fast_exp(-abs(t))

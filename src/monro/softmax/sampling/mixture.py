@@ -50,7 +50,7 @@ class Mixture(NamedTuple):
         draw_mixture(self, rows, points, drawn.chosen, drawn.log_weight)
         return drawn
 
-    def update_probability(self, y: Array, counts: Array) -> Array:
+    def expected_updates(self, y: Array, counts: Array) -> Array:
         blocks = self.probability.size
         by_block, of_label = np.zeros(blocks), np.zeros(y.size)
         of_cells = np.zeros(self.neighbours.information.size)

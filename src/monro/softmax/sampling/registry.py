@@ -23,10 +23,25 @@ from monro.softmax.sampling.samplers import (
     StratifiedClasses,
     UniformBlocks,
     UniformClasses,
+    UniformOfAll,
     block_frequencies,
 )
 
 MAX_EXACT_CLASSES = 4096  # up to this number, a step draws more classes, and all in the last epochs
+
+
+class Draws(Enum):
+    """The kind of draws that a solver takes."""
+
+    OTHERS = "distinct classes other than y, or distinct blocks"
+    SINGLE = "distinct classes other than y, never blocks"
+    SHARED = "distinct classes or blocks, shared by the examples of a step"
+    NOISE = "the same, but independent draws that may be repeated"
+
+    @property
+    def are_shared(self) -> bool:
+        """Whether the examples of a step share their draws, so that these cannot depend on y."""
+        return self in (Draws.SHARED, Draws.NOISE)
 
 
 class SamplerInputs(NamedTuple):
@@ -37,7 +52,7 @@ class SamplerInputs(NamedTuple):
     y: Array  # slots of the rows' classes
     counts: Array  # examples of each class, by slot, of these rows and of earlier batches
     rng: np.random.Generator
-    draws_single_classes: bool  # the solver draws single classes, never blocks
+    draws: Draws = Draws.OTHERS
 
     @property
     def blocks(self) -> int:
@@ -47,7 +62,8 @@ class SamplerInputs(NamedTuple):
     @property
     def drawn_blocks(self) -> int:
         """The number of blocks that a step draws."""
-        return min(self.plan.classes // LANES, self.blocks)
+        m = self.plan.classes // LANES
+        return m if self.draws is Draws.NOISE else min(m, self.blocks)
 
 
 class ShardSamplerInputs(NamedTuple):
@@ -87,24 +103,35 @@ class Sampling(NamedTuple):
 
 
 def _uniform(inputs: SamplerInputs) -> Sampler:
-    kind = StratifiedClasses if inputs.draws_single_classes else UniformClasses
-    n_classes = inputs.counts.size
-    m = min(inputs.plan.classes, n_classes - 1)
-    return kind(n_classes, m, inputs.blocks * LANES, inputs.plan.dtype)
+    n_classes, m = inputs.counts.size, inputs.plan.classes
+    slots, dtype = inputs.blocks * LANES, inputs.plan.dtype
+    if inputs.draws is Draws.NOISE:
+        probability = np.zeros(slots)
+        probability[:n_classes] = 1.0 / n_classes
+        return FrequencyClasses(probability, m, dtype, with_repetition=True)
+    if inputs.draws is Draws.SHARED:  # all classes other than y, for every y, are all classes
+        return UniformOfAll(n_classes, n_classes if m >= n_classes - 1 else m, slots, dtype)
+    kind = StratifiedClasses if inputs.draws is Draws.SINGLE else UniformClasses
+    return kind(n_classes, min(m, n_classes - 1), slots, dtype)
 
 
 def _block(inputs: SamplerInputs) -> Sampler:
-    return UniformBlocks(inputs.blocks, inputs.drawn_blocks, inputs.plan.dtype)
+    blocks, m, dtype = inputs.blocks, inputs.drawn_blocks, inputs.plan.dtype
+    if inputs.draws is Draws.NOISE:
+        return FrequencyBlocks(np.full(blocks, 1.0 / blocks), m, dtype, with_repetition=True)
+    return UniformBlocks(blocks, m, dtype)
 
 
 def _frequency(inputs: SamplerInputs) -> Sampler:
     plan, counts = inputs.plan, inputs.counts
-    if plan.classes % LANES == 0 and not inputs.draws_single_classes:
-        return FrequencyBlocks(block_frequencies(counts), inputs.drawn_blocks, plan.dtype)
+    repeats = inputs.draws is Draws.NOISE
+    if plan.classes % LANES == 0 and inputs.draws is not Draws.SINGLE:
+        shares = block_frequencies(counts)
+        return FrequencyBlocks(shares, inputs.drawn_blocks, plan.dtype, repeats)
     padded = np.zeros(inputs.blocks * LANES)
     # Add one: a declared class without examples must be drawn sometimes, too.
     padded[: counts.size] = (counts + 1.0) / (counts + 1.0).sum()
-    return FrequencyClasses(padded, plan.classes, plan.dtype)
+    return FrequencyClasses(padded, plan.classes, plan.dtype, repeats)
 
 
 def _neighbour(inputs: SamplerInputs) -> Mixture:

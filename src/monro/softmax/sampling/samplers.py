@@ -24,8 +24,8 @@ class Sampler(Protocol):
     def draw(self, rows: Array, y: Array, rng: np.random.Generator) -> DrawnBlocks | DrawnClasses:
         """Draw classes for the rows with indices `rows`; y are the slots of their own classes."""
 
-    def update_probability(self, y: Array, counts: Array) -> Array:
-        """Return, for each slot, the probability that a step on a random row changes its class.
+    def expected_updates(self, y: Array, counts: Array) -> Array:
+        """Return, for each slot, how often a step on a random row changes its class, on average.
 
         `counts` are the numbers of examples of each class, by slot.
         """
@@ -59,12 +59,42 @@ class UniformClasses(NamedTuple):
         weight = np.full(chosen.shape, np.log(others / self.m))
         return DrawnClasses(chosen, _float(weight, self.dtype))
 
-    def update_probability(self, y: Array, counts: Array) -> Array:
-        return _update_probability(counts, self.inclusion())
+    def expected_updates(self, y: Array, counts: Array) -> Array:
+        return _expected_updates(counts, self.expected_draws())
 
-    def inclusion(self) -> Array:
-        """Return, for each slot, the inclusion probability for an example of another class."""
+    def expected_draws(self) -> Array:
+        """Return, for each slot, the expected number of draws for an example of another class."""
         return np.full(self.slots, self.m / (self.n_classes - 1))
+
+
+class UniformOfAll(NamedTuple):
+    """m distinct classes of all K, y among them or not, all sets equally likely: ``c = K/m``.
+
+    For draws that several examples share: none of them can leave out the class of one example.
+    """
+
+    n_classes: int
+    m: int
+    slots: int
+    dtype: str
+
+    @property
+    def per_step(self) -> int:
+        return self.m
+
+    def draw(self, rows: Array, y: Array, rng: np.random.Generator) -> DrawnClasses:
+        chosen = rng.integers(self.n_classes, size=(y.size, self.m), dtype=np.int32)
+        if self.m > 1:
+            _make_distinct(chosen, self.n_classes, rng)
+        weight = np.full(chosen.shape, np.log(self.n_classes / self.m))
+        return DrawnClasses(chosen, _float(weight, self.dtype))
+
+    def expected_updates(self, y: Array, counts: Array) -> Array:
+        return _expected_updates(counts, self.expected_draws())
+
+    def expected_draws(self) -> Array:
+        """Return, for each slot, the expected number of draws."""
+        return np.full(self.slots, self.m / self.n_classes)
 
 
 def _make_distinct(chosen: Array, n: int, rng: np.random.Generator) -> None:
@@ -109,14 +139,16 @@ def _pick(points: Array, borders: Array, size: Array, y: Array, chosen: Array) -
 
 
 class FrequencyClasses(NamedTuple):
-    """m independent draws of a class with probability q_k; repeated draws count once.
+    """m independent draws of a class with probability q_k; y may be among them.
 
-    The inclusion probability of class k is ``1 - (1 - q_k)^m``, and c is its inverse.
+    A repeated draw counts once: class k is drawn with probability ``1 - (1 - q_k)^m``, and c is the
+    inverse. Or all draws count: ``m q_k`` of them are expected, and c is the inverse of that.
     """
 
     probability: Array  # (slots,): q, with sum 1
     m: int
     dtype: str
+    with_repetition: bool = False  # whether all draws count
 
     @property
     def per_step(self) -> int:
@@ -124,16 +156,17 @@ class FrequencyClasses(NamedTuple):
 
     def draw(self, rows: Array, y: Array, rng: np.random.Generator) -> DrawnClasses:
         chosen = _draw_from(self.probability, (y.size, self.m), rng)
-        weight = -np.log(self.inclusion()[chosen])
-        _drop_repeats(chosen)
+        weight = -np.log(self.expected_draws()[chosen])
+        if not self.with_repetition:
+            _drop_repeats(chosen)
         return DrawnClasses(chosen, _float(weight, self.dtype))
 
-    def update_probability(self, y: Array, counts: Array) -> Array:
-        return _update_probability(counts, self.inclusion())
+    def expected_updates(self, y: Array, counts: Array) -> Array:
+        return _expected_updates(counts, self.expected_draws())
 
-    def inclusion(self) -> Array:
-        """Return, for each slot, the inclusion probability for an example of another class."""
-        return _inclusion_after(self.probability, self.m)
+    def expected_draws(self) -> Array:
+        """Return, for each slot, the expected number of draws for an example of another class."""
+        return _expected_draws(self.probability, self.m, self.with_repetition)
 
 
 class UniformBlocks(NamedTuple):
@@ -154,20 +187,21 @@ class UniformBlocks(NamedTuple):
         weight = np.full(chosen.shape, np.log(self.blocks / self.m))
         return DrawnBlocks(chosen, _float(weight, self.dtype))
 
-    def update_probability(self, y: Array, counts: Array) -> Array:
-        return _update_probability(counts, self.inclusion())
+    def expected_updates(self, y: Array, counts: Array) -> Array:
+        return _expected_updates(counts, self.expected_draws())
 
-    def inclusion(self) -> Array:
-        """Return, for each slot, the inclusion probability for an example of another class."""
+    def expected_draws(self) -> Array:
+        """Return, for each slot, the expected number of draws for an example of another class."""
         return np.full(self.blocks * LANES, self.m / self.blocks)
 
 
 class FrequencyBlocks(NamedTuple):
-    """m independent draws of a block with probability q_b; repeated draws count once."""
+    """m independent draws of a block with probability q_b; see `FrequencyClasses`."""
 
     probability: Array  # (blocks,): q, with sum 1
     m: int
     dtype: str
+    with_repetition: bool = False
 
     @property
     def per_step(self) -> int:
@@ -175,16 +209,18 @@ class FrequencyBlocks(NamedTuple):
 
     def draw(self, rows: Array, y: Array, rng: np.random.Generator) -> DrawnBlocks:
         chosen = _draw_from(self.probability, (y.size, self.m), rng)
-        weight = -np.log(_inclusion_after(self.probability, self.m)[chosen])
-        _drop_repeats(chosen)
+        expected = _expected_draws(self.probability, self.m, self.with_repetition)
+        weight = -np.log(expected[chosen])
+        if not self.with_repetition:
+            _drop_repeats(chosen)
         return DrawnBlocks(chosen, _float(weight, self.dtype))
 
-    def update_probability(self, y: Array, counts: Array) -> Array:
-        return _update_probability(counts, self.inclusion())
+    def expected_updates(self, y: Array, counts: Array) -> Array:
+        return _expected_updates(counts, self.expected_draws())
 
-    def inclusion(self) -> Array:
-        """Return, for each slot, the inclusion probability for an example of another class."""
-        return np.repeat(_inclusion_after(self.probability, self.m), LANES)
+    def expected_draws(self) -> Array:
+        """Return, for each slot, the expected number of draws for an example of another class."""
+        return np.repeat(_expected_draws(self.probability, self.m, self.with_repetition), LANES)
 
 
 class AllBlocks(NamedTuple):
@@ -201,22 +237,24 @@ class AllBlocks(NamedTuple):
         chosen = np.arange(self.blocks, dtype=np.int32)[None]
         return DrawnBlocks(chosen, np.zeros(chosen.shape, self.dtype))
 
-    def update_probability(self, y: Array, counts: Array) -> Array:
-        return _update_probability(counts, self.inclusion())
+    def expected_updates(self, y: Array, counts: Array) -> Array:
+        return _expected_updates(counts, self.expected_draws())
 
-    def inclusion(self) -> Array:
-        """Return, for each slot, the inclusion probability for an example of another class."""
+    def expected_draws(self) -> Array:
+        """Return, for each slot, the expected number of draws for an example of another class."""
         return np.ones(self.blocks * LANES)
 
 
-def _update_probability(counts: Array, inclusion: Array) -> Array:
+def _expected_updates(counts: Array, inclusion: Array) -> Array:
     """Return the probability that a class is drawn or is y, for draws independent of the row."""
     share = np.zeros(inclusion.size)
     share[: counts.size] = counts / counts.sum()
     return np.asarray(share + (1.0 - share) * inclusion)
 
 
-def _inclusion_after(probability: Array, m: int) -> Array:
+def _expected_draws(probability: Array, m: int, with_repetition: bool) -> Array:
+    if with_repetition:
+        return m * probability
     return np.asarray(-np.expm1(m * np.log1p(-np.minimum(probability, 1.0 - 1e-15))))
 
 

@@ -188,9 +188,9 @@ class ClassShard:
         y = self.slots[rows.y]
         sampler = self._sampler_for(key, rows)
         if isinstance(sampler, Mixture):
-            self._updates += y.size * sampler.update_probability(y, self.counts)
+            self._updates += y.size * sampler.expected_updates(y, self.counts)
         else:
-            inclusion = sampler.inclusion()
+            inclusion = sampler.expected_draws()
             own = np.bincount(y[y >= 0], minlength=inclusion.size)
             self._updates += y.size * inclusion + own * (1.0 - inclusion)
         strength = self.plan.alpha * self.n_examples / np.maximum(self._updates, 1e-30)

@@ -139,7 +139,7 @@ class SoftmaxTrainer(Trainer):
         self.plan, self.sampler = plan, sampler
         strength = np.zeros(self.state.bias.size, plan.dtype)
         if plan.alpha > 0.0:
-            touched = sampler.update_probability(self.problem.y, self.problem.counts)
+            touched = sampler.expected_updates(self.problem.y, self.problem.counts)
             strength[:] = plan.alpha / np.maximum(touched, 1e-30)
         self._penalty = RidgePerClass(strength)
         self._scratches = [
@@ -180,7 +180,7 @@ class SoftmaxTrainer(Trainer):
         )
         epoch, slots = self.epochs_before + self.epochs, self.state.bias.size
         rule = make_rule(plan, self.sampler, epoch, self._longest, slots)
-        examples_per_draw = plan.examples if self.traits.shares_draws else 1
+        examples_per_draw = plan.examples if self.traits.draws.are_shared else 1
         states, size = self._states_of_threads(order.size)
 
         def work(part: Array, seed: int, state: State, scratch: Scratch) -> float:

@@ -7,7 +7,6 @@ constants that it refers to, directly or through others, and the methods of its 
 which `monro._jit.generic` functions call. Docstrings and comments are not part of it.
 """
 
-import ast
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -30,14 +29,28 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtyp
 
 @cache
 def _code_of_file(path: Path) -> str:
-    """Return the syntax tree of a file as text, without docstrings."""
-    tree = ast.parse(path.read_bytes())
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(
-            node
-        ):
-            node.body = node.body[1:]
-    return ast.dump(tree)
+    """Return the bytecode of a file as text, without docstrings and line numbers."""
+    code = compile(path.read_bytes(), path.name, "exec", dont_inherit=True, optimize=2)
+    return "\n".join(_texts(code))
+
+
+def _texts(code: CodeType) -> Iterator[str]:
+    """Yield the bytecode, names and constants of a code object and of those nested in it."""
+    yield f"{code.co_code.hex()} {code.co_names} {code.co_varnames}"
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _texts(constant)
+        else:
+            yield _stable(constant)
+
+
+def _stable(constant: Any) -> str:
+    """Return a constant as text that is the same in every process, unlike the order of a set."""
+    if isinstance(constant, (set, frozenset)):
+        return f"{{{', '.join(sorted(map(_stable, constant)))}}}"
+    if isinstance(constant, tuple):
+        return f"({', '.join(map(_stable, constant))})"
+    return repr(constant)
 
 
 def source_hash() -> str:
@@ -58,7 +71,7 @@ class _Dependencies:
     def add(self, thing: Any) -> None:
         """Add a function, a class, a constant, or any other object that a name refers to."""
         if isinstance(thing, Dispatcher):
-            self.parts += [f"{name}={_ordered(v)!r}" for name, v in thing.targetoptions.items()]
+            self.parts += [f"{name}={_stable(v)}" for name, v in thing.targetoptions.items()]
             thing = thing.py_func
         if isinstance(thing, _PLAIN):
             self.parts.append(f"{type(thing).__name__} {thing!r}")
@@ -106,7 +119,7 @@ class _Dependencies:
             if isinstance(constant, CodeType):
                 self._add_code(constant, names)
             else:
-                self.parts.append(repr(constant))
+                self.parts.append(_stable(constant))
         for name in code.co_names:
             if name in names:
                 self.add(names[name])
@@ -129,10 +142,6 @@ class _Dependencies:
             if hasattr(kind, "dispatcher"):
                 self.add(kind.dispatcher)
             self.add_types(getattr(kind, "types", ()))
-
-
-def _ordered(option: Any) -> Any:
-    return sorted(option) if isinstance(option, (set, frozenset)) else option
 
 
 def _is_from_elsewhere(function: FunctionType) -> bool:

@@ -156,9 +156,10 @@ class LinearTrainer(Trainer):
 
     def visit_all(self, report: Report) -> Record:
         """Take an epoch with each model."""
-        order = np.arange(self.size)
         if self.shuffle:
             order = visiting_order(self.size, self.rng, self._adjacent_blocks)
+        else:
+            order = np.arange(self.size)
         if self._pool is not None and len(self.models) > 1:
             shared = (repeat(each) for each in (order, self.X, None, 1, report))
             losses = list(self._pool.map(SingleModel.epoch, self.models, *shared))

@@ -212,9 +212,28 @@ def best_bound(
 def sampled_log_probability_of_rows(
     law: Law, S: Array, codes: Array, draws: Array, log_weight: Array, out: Array
 ) -> None:
-    """``out_i``: an estimate of ``log p_k`` of row i's alternative k."""
+    """``out_i``: an estimate of ``log p_k`` of row i's alternative k, from row i of the draws."""
     for i in range(S.shape[0]):
-        out[i] = sampled_log_probability(law, S[i], codes[i], draws, log_weight)
+        out[i] = sampled_log_probability(law, S[i], codes[i], draws[i], log_weight[i])
+
+
+@kernel
+def bound_of_rows(
+    law: Law, S: Array, codes: Array, location: Array, scale: Array, nodes: Array, weight: Array,
+    entropy: float, out: Array,
+) -> None:  # fmt: skip
+    """``out_i``: the lower bound of ``log p_k`` of row i for a distribution q_i of its noise.
+
+    q_i is that of ``location_i + scale_i υ``; υ has these quadrature nodes and this entropy.
+    """
+    for i in range(S.shape[0]):
+        s = S[i]
+        k = codes[i]
+        bound = entropy + math.log(scale[i])
+        for q in range(nodes.size):
+            t = s[k] + location[i] + scale[i] * nodes[q]
+            bound += weight[q] * log_integrand(law, s, k, t)
+        out[i] = bound
 
 
 @kernel

@@ -166,5 +166,10 @@ class Gumbel(NamedTuple):
 
 
 # The entropy ``-E log φ`` of the standard laws.
-ENTROPY = {"probit": 0.5 * math.log(2.0 * math.pi * math.e), "logistic": 2.0}
+_EULER = 0.5772156649015329
+ENTROPY = {
+    "softmax": 1.0 + _EULER,
+    "probit": 0.5 * math.log(2.0 * math.pi * math.e),
+    "logistic": 2.0,
+}
 LINKS = {"softmax": Gumbel(), "probit": Gaussian(), "logistic": Logistic()}

@@ -15,18 +15,28 @@ from monro.rows import as_rows
 from monro.softmax.kernel.sweep import DrawnClasses
 from monro.softmax.metrics import one_vs_each
 from monro.softmax.sampling.samplers import StratifiedClasses
-from monro.variational.adaptive import move_all, rate_of_step
+from monro.variational.adaptive import (
+    RESCALE_EVERY,
+    ClassSteps,
+    growth_and_decay,
+    link_classes,
+    move_all,
+    move_classes,
+    rate_of_step,
+    rescale_squares,
+)
 from monro.variational.augment_reduce import (
     BatchGradient,
     PlainModel,
+    add_gradient,
     make_model,
     new_augment_reduce_state,
-    take_batch,
 )
 from monro.variational.posterior import PointEstimate
 from tests.callbacks import killed_after
 from tests.marks import thorough, thorough_unless
 from tests.softmax.data import assert_same_bits, make_data, parts_of
+from tests.variational.helpers import take_batch
 
 PROPERTY = settings(deadline=None, derandomize=True, max_examples=50)
 by_link = pytest.mark.parametrize("link", thorough_unless(lambda link: link != "logistic", LINKS))
@@ -62,7 +72,7 @@ def test_a_step_is_that_of_the_paper(link, form):
     drawn = StratifiedClasses(K, m, K, "float64").draw(batch, y[batch], rng)
     model = plain_model(link)
     noise = model.draw(B, rng)
-    memory = new_augment_reduce_state(model, N, W, b)
+    memory = new_augment_reduce_state(model, N, b.size, W, b)
     memory.location[:] = rng.random(N) + 1.0
     memory.scale[:] = rng.standard_normal(N)
     memory.squares[:] = rng.random((K, D))
@@ -113,21 +123,47 @@ def test_a_step_is_that_of_the_paper(link, form):
     assert (gradient.W == 0.0).all()
 
 
-@pytest.mark.parametrize("link", ["probit", "logistic"])
-def test_a_natural_step_is_newtons_on_average(link):
+def test_a_natural_step_of_the_logistic_link_averages_unbiased_estimates_of_eta():
+    """Expectations under q = Gumbel(log η) by its quantiles; slopes by differences."""
+    z, c = np.array([0.5, 1.0]), np.array([20.0, 30.0])
+    eta, visits = 70.0, 2
+    share = (np.arange(200_000) + 0.5) / 200_000
+
+    def f(t):
+        return t + 2 * special.log_expit(-t) + special.log_expit(t[:, None] - z) @ c
+
+    def noise(eta):
+        return np.log(eta) - np.log(-np.log(share))
+
+    model = make_model("logistic")
+    memory = new_augment_reduce_state(model, 1, 3, np.zeros((3, 0)), np.zeros(3))
+    memory.location[:] = eta
+    drawn = DrawnClasses(np.array([[0, 1]], np.int32), np.log(c)[None])
+    gradient = BatchGradient(np.zeros((3, 0)), np.zeros(3))
+    bound = take_batch(
+        model, as_rows(np.empty((1, 0))), np.array([2], np.int32), np.ones(1), np.array([0]),
+        drawn, np.zeros((1, 2)), visits, np.zeros((3, 0)), np.append(z, 0.0), memory, gradient,
+        PointEstimate(), np.empty(2),
+    )  # fmt: skip
+    a, h, t = (1 + visits) ** -0.9, 1e-4, noise(eta)
+    new = eta * (1 + a * ((f(t + h) - f(t - h)) / (2 * h)).mean())
+    assert memory.location[0] == pytest.approx(new, rel=1e-3)
+    assert bound == pytest.approx(f(t).mean() + 1 + np.euler_gamma, rel=1e-3)
+    g = (c * special.expit(z - noise(new)[:, None])).mean(axis=0)
+    np.testing.assert_allclose(gradient.bias, [*-g, g.sum()], rtol=1e-3)
+
+
+def test_a_natural_step_is_newtons_on_average():
     """P and μ for the curvature and slope of the integrand's logarithm, by differences."""
+    link = "probit"
     z, c = np.array([0.5, -1.0]), np.array([2.0, 3.0])
     mu, precision, first, second, visits = 0.3, 1.7, -0.4, 0.8, 2
 
     def f(t):
-        log_pdf, log_cdf = {
-            "probit": (-(t**2) / 2, special.log_ndtr(t - z)),
-            "logistic": (t + 2 * special.log_expit(-t), special.log_expit(t - z)),
-        }[link]
-        return log_pdf + c @ log_cdf
+        return -(t**2) / 2 + c @ special.log_ndtr(t - z)
 
     model = make_model(link)
-    memory = new_augment_reduce_state(model, 1, np.zeros((3, 0)), np.zeros(3))
+    memory = new_augment_reduce_state(model, 1, 3, np.zeros((3, 0)), np.zeros(3))
     memory.location[:], memory.scale[:] = mu, precision
     drawn = DrawnClasses(np.array([[0, 1]], np.int32), np.log(c)[None])
     gradient = BatchGradient(np.zeros((3, 0)), np.zeros(3))
@@ -152,7 +188,7 @@ def test_a_natural_step_is_newtons_on_average(link):
 def test_repeated_draws_and_y_itself_have_no_step(link, dtype):
     model = make_model(link)
     W, bias = np.zeros((4, 0), dtype), np.zeros(4, dtype)
-    memory = new_augment_reduce_state(model, 1, W, bias)
+    memory = new_augment_reduce_state(model, 1, bias.size, W, bias)
     drawn = DrawnClasses(np.array([[0, -1, 2]], np.int32), np.zeros((1, 3), dtype))
     gradient = BatchGradient(np.zeros_like(W), np.zeros_like(bias))
     take_batch(
@@ -162,6 +198,69 @@ def test_repeated_draws_and_y_itself_have_no_step(link, dtype):
     )  # fmt: skip
     assert gradient.bias[1] == gradient.bias[3] == 0.0
     assert gradient.bias[2] == -gradient.bias[0] > 0.0
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_lazy_steps_are_those_of_all_weights(form):
+    """Over more steps than pass between two changes of the scale of the squares."""
+    rng = np.random.default_rng(0)
+    N, D, K, B, m = 30, 6, 9, 3, 2
+    X = rng.standard_normal((N, D)) * (rng.random((N, D)) < 0.4)
+    rows, y = as_rows(form(X)), rng.integers(K, size=N).astype(np.int32)
+    W, b = rng.standard_normal((K, D)), rng.standard_normal(K)
+    lazy_W, lazy_b = W.copy(), b.copy()
+    squares, bias_squares, lazy, bias_lazy = (np.zeros(s) for s in ((K, D), K, (K, D), K))
+    lists = ClassSteps(np.empty(K, int), np.full(K, -1), np.empty(B * (m + 1), int))
+    scratch, stamp = np.zeros(D), np.zeros(D + 1, int)
+    for t in range(1, 2 * RESCALE_EVERY + 10):
+        batch = rng.permutation(N)[:B]
+        chosen = rng.integers(-1, K, size=(B, m)).astype(np.int32)
+        g = rng.standard_normal((B, m + 1))
+        rho = rate_of_step(0.5, t)
+
+        gradient = BatchGradient(np.zeros((K, D)), np.zeros(K))
+        add_gradient(rows, y, batch, chosen, np.where(np.c_[chosen, batch] < 0, 0, g), gradient)
+        parts = W.reshape(-1), gradient.W.reshape(-1), squares.reshape(-1)
+        move_all(*parts, rho, t == 1, 0.0)
+        move_all(b, gradient.bias, bias_squares, rho, t == 1, 0.0)
+
+        rescale_squares(lazy, t)
+        rescale_squares(bias_lazy, t)
+        n = link_classes(y, batch, chosen, lists)
+        for part in ((0, n // 2), (n // 2, n)):
+            move_classes(
+                rows, batch, g, lists, *part, lazy_W, lazy_b, lazy, bias_lazy, scratch, stamp, rho,
+                *growth_and_decay(t),
+            )  # fmt: skip
+        assert not scratch.any()
+        assert (lists.head == -1).all()
+    np.testing.assert_allclose(lazy_W, W, rtol=1e-9)
+    touched = bias_squares > 1e-12 * bias_squares.max()  # others: 0 to rounding
+    np.testing.assert_allclose(
+        (growth_and_decay(t)[1] * bias_lazy)[touched], bias_squares[touched], rtol=1e-8
+    )
+    np.testing.assert_allclose(lazy_b, b, rtol=1e-9)
+
+
+@pytest.mark.parametrize("link", thorough_unless(lambda link: link == "softmax", LINKS))
+def test_threads_change_no_bit_of_the_weights(link):
+    rng = np.random.default_rng(0)
+    X = sp.random(600, 400, 0.02, format="csr", random_state=0)
+    y = rng.integers(200, size=600)
+    models = [
+        SoftmaxClassifier(
+            solver="augment-reduce",
+            link=link,
+            examples_per_step=20,
+            classes_per_step=5,
+            max_epochs=3,
+            n_jobs=jobs,
+            random_state=0,
+        ).fit(X, y)
+        for jobs in (1, 3)
+    ]
+    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+    np.testing.assert_array_equal(models[0].intercept_, models[1].intercept_)
 
 
 def test_the_first_step_has_no_moving_average():
@@ -192,7 +291,7 @@ def bound_of(link, z, location, scale, noise):
     """Return the solver's estimate of an example's bound, with all classes drawn and no step."""
     K = z.size + 1
     model = plain_model(link)
-    memory = new_augment_reduce_state(model, 1, np.zeros((K, 1)), np.zeros(K))
+    memory = new_augment_reduce_state(model, 1, K, np.zeros((K, 1)), np.zeros(K))
     memory.location[:], memory.scale[:] = location, scale
     bias = np.append(z, 0.0)
     drawn = DrawnClasses(np.arange(K - 1, dtype=np.int32)[None], np.zeros((1, K - 1)))
@@ -278,6 +377,55 @@ def test_the_best_bound_is_the_best_over_all_laws(link):
         assert found < -model.log_loss(row, label)
 
 
+@pytest.mark.parametrize("link", LINKS)
+def test_the_bound_of_training_rows_is_that_of_their_local_variables(link):
+    """Eq. 8 written out, or an expectation by quantiles; never above the likelihood."""
+    X, y = make_data(n=40)
+    model = SoftmaxClassifier(
+        solver="augment-reduce",
+        link=link,
+        classes_per_step=1,
+        max_epochs=4,
+        random_state=0,
+        dtype="float64",
+    ).fit(X, y)
+    location, scale = model._fitted.local[1].reshape(2, -1)
+    coef, intercept = parts_of(model)
+    S = X @ coef.T + intercept
+    codes = np.searchsorted(model.classes_, y)
+    share = (np.arange(20_000) + 0.5) / 20_000
+    bounds = []
+    for s, k, place, size in zip(S, codes, location, scale, strict=True):
+        z = np.delete(s, k) - s[k]
+        if link == "softmax":
+            bounds.append(1 - np.log(place) - (1 + np.exp(z).sum()) / place)
+        elif link == "probit":
+            t = place + special.ndtri(share) / np.sqrt(size)
+            f = -(t**2) / 2 - np.log(2 * np.pi) / 2 + special.log_ndtr(t[:, None] - z).sum(axis=1)
+            bounds.append(f.mean() + np.log(2 * np.pi * np.e / size) / 2)
+        else:
+            t = np.log(place) - np.log(-np.log(share))
+            f = t + 2 * special.log_expit(-t) + special.log_expit(t[:, None] - z).sum(axis=1)
+            bounds.append(f.mean() + 1 + np.euler_gamma)
+    assert model.bound(X, y) == pytest.approx(np.mean(bounds), rel=2e-3)
+    assert model.bound(X, y) < -model.log_loss(X, y)
+
+
+def test_the_bound_in_the_history_does_not_know_the_draws_that_estimate_it():
+    """Weights that hardly move, ten classes, one drawn: its mean is below the likelihood."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(4000, 3)), rng.integers(10, size=4000)
+    model = SoftmaxClassifier(
+        solver="augment-reduce",
+        classes_per_step=1,
+        learning_rate=1e-6,
+        max_epochs=8,
+        random_state=0,
+    ).fit(X, y)
+    reported = [-record["loss"] for record in model.history_[1:]]
+    assert max(reported) < -model.log_loss(X, y)
+
+
 def test_the_bound_of_one_vs_each_is_the_lower_one():
     X, y = make_data(n=200)
     model = SoftmaxClassifier(solver="ove", random_state=0, max_epochs=3).fit(X, y)
@@ -293,7 +441,12 @@ def test_the_papers_importance_sampler_estimates_the_same(link):
     X, y = make_data(n=100)
     model = SoftmaxClassifier(solver="augment-reduce", link=link, random_state=0, max_epochs=5)
     model.fit(X, y)
-    assert model.log_loss(X, y, draws=200_000) == pytest.approx(model.log_loss(X, y), rel=0.02)
+    exact = model.log_loss(X, y)
+    assert model.log_loss(X, y, draws=200_000) == pytest.approx(exact, rel=0.02)
+    # The paper's number of draws: those of each row are its own, so errors average out.
+    X, y = np.tile(X, (20, 1)), np.tile(y, 20)
+    assert model.log_loss(X, y, draws=1000) == pytest.approx(exact, rel=0.02)
+    assert model.log_loss(X, y, draws=1000) == model.log_loss(X, y, draws=1000)
     with pytest.raises(ValueError, match="draws=0"):
         model.log_loss(X, y, draws=0)
 

@@ -15,7 +15,6 @@ from monro.variational.augment_reduce import (
     BatchGradient,
     make_model,
     new_augment_reduce_state,
-    take_batch,
 )
 from monro.variational.posterior import (
     AnalyticPosterior,
@@ -28,6 +27,7 @@ from monro.variational.posterior import (
 from tests.callbacks import killed_after
 from tests.marks import thorough, thorough_unless
 from tests.softmax.data import assert_same_bits, make_data
+from tests.variational.helpers import take_batch
 
 FIT = {
     "solver": "augment-reduce", "posterior": "gaussian", "alpha": 1e-3, "examples_per_step": 50,
@@ -117,7 +117,7 @@ def test_a_step_of_the_spread_is_the_gradient(link, form):
         posterior = make_posterior(link, form(X), spread, N, m)
         if isinstance(posterior, SampledPosterior):
             posterior.normal[:] = normal
-        memory = new_augment_reduce_state(model, N, W, b)
+        memory = new_augment_reduce_state(model, N, b.size, W, b)
         memory.location[:] = 3.0
         gradient = BatchGradient(np.zeros((K, D)), np.zeros(K))
         value = take_batch(

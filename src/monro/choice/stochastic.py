@@ -113,7 +113,8 @@ def fit_stochastic(
     beta, constants = np.zeros(X.shape[1]), np.zeros(n_constants)
     moves, constant_moves = np.zeros_like(beta), np.zeros_like(constants)
     model = make_model(link)
-    memory = new_augment_reduce_state(model, n, beta, constants)
+    alternatives = round(X.shape[0] / n)  # of a situation, on average
+    memory = new_augment_reduce_state(model, n, alternatives, beta, constants)
     z, log_c = np.empty((2, alternatives_per_step))
     rows = np.empty(alternatives_per_step, np.int64)
     t = 0

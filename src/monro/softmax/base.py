@@ -273,7 +273,7 @@ class SoftmaxBase(PosteriorSummary):
         sparse = _has_blocks(plan, problem.X)
         state = copy_to_state(earlier.weights, sparse, problem.size, plan.dtype)
         key, u = earlier.local or ("", None)
-        if key == rows_key:
+        if key == rows_key and self._traits.formulations:
             state.u[:] = u
         elif self._traits.formulations:
             state.u[:] = local_variables(plan, problem, state, rng)

@@ -5,13 +5,18 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from monro.integrals import best_bound_of_rows, sampled_log_probability_of_rows
+from monro.integrals import (
+    best_bound_of_rows,
+    bound_of_rows,
+    sampled_log_probability_of_rows,
+)
 from monro.links import ENTROPY, LINKS
 from monro.rows import Array
 from monro.softmax.model import LogProbabilities, Weights, chunked, label_log_probability, top_k
 
 _CALIBRATION_BINS = 15
 _NODES = 40  # of quadratures under a variational distribution
+_CHUNK_DRAWS = 1 << 20  # of the noise, made at a time
 _DEPTHS = (1, 3, 5)  # k of precision and nDCG at k
 
 
@@ -28,14 +33,23 @@ def losses(weights: Weights, X: Any, codes: Array, n_jobs: int = 1, link: str = 
 def sampled_losses(
     weights: Weights, X: Any, codes: Array, link: str, draws: int, n_jobs: int
 ) -> Array:
-    """Return an estimate of each row's negative log-likelihood, as in paper 001 (section 4)."""
+    """Return an estimate of each row's negative log-likelihood, as in paper 001 (section 4).
+
+    Each row has draws of its own: with draws in common, the errors of all rows would be the same.
+    """
     centre = scale = 5.0
-    noise = centre + scale * np.random.default_rng(0).standard_normal(draws)
-    log_weight = 0.5 * ((noise - centre) / scale) ** 2 + np.log(scale * np.sqrt(2.0 * np.pi))
+    size = max(1, _CHUNK_DRAWS // draws)  # rows
 
     def reduce(S: Array, rows: slice) -> Array:
         out = np.empty(S.shape[0])
-        sampled_log_probability_of_rows(LINKS[link], S, codes[rows], noise, log_weight, out)
+        rng = np.random.default_rng([0, rows.start])
+        for start in range(0, S.shape[0], size):
+            part = slice(start, min(start + size, S.shape[0]))
+            standard = rng.standard_normal((part.stop - start, draws))
+            log_weight = 0.5 * standard**2 + np.log(scale * np.sqrt(2.0 * np.pi))
+            noise = centre + scale * standard
+            y = codes[rows][part]
+            sampled_log_probability_of_rows(LINKS[link], S[part], y, noise, log_weight, out[part])
         return -out
 
     return np.concatenate(list(chunked(weights, X, reduce, n_jobs)))
@@ -69,6 +83,35 @@ def bounds(
         out = np.empty(S.shape[0])
         entropy = ENTROPY[link]
         best_bound_of_rows(LINKS[link], S, codes[rows], nodes, share, variance, entropy, out)
+        return out
+
+    return np.concatenate(list(chunked(weights, X, reduce, n_jobs)))
+
+
+def bounds_at(
+    weights: Weights, X: Any, codes: Array, link: str, local: Array, n_jobs: int
+) -> Array:
+    """Return the lower bound of each row's log-likelihood at given local variables.
+
+    `local` has the locations and scales of `AugmentReduceState`, of shape (2, rows).
+    """
+    if link == "probit":
+        nodes, share = np.polynomial.hermite_e.hermegauss(_NODES)
+        location, scale = local[0], 1.0 / np.sqrt(local[1])
+    else:
+        nodes = np.linspace(-5.0, 40.0, 10 * _NODES)  # of a standard Gumbel distribution
+        share = np.exp(-nodes - np.exp(-nodes))
+        location, scale = np.log(local[0]), np.ones_like(local[0])
+    share = share / share.sum()
+    entropy = ENTROPY["probit" if link == "probit" else "softmax"]
+
+    def reduce(S: Array, rows: slice) -> Array:
+        if link == "softmax":  # eq. 8, with 1 + Σ_{k≠y} e^{s_k - s_y} = 1/p
+            inverse = np.exp(-label_log_probability(S, codes[rows]) - location[rows])
+            return np.asarray(1.0 - location[rows] - inverse)
+        out = np.empty(S.shape[0])
+        q = location[rows], scale[rows]
+        bound_of_rows(LINKS[link], S, codes[rows], *q, nodes, share, entropy, out)
         return out
 
     return np.concatenate(list(chunked(weights, X, reduce, n_jobs)))

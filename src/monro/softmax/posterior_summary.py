@@ -4,10 +4,15 @@ from typing import Any
 
 import numpy as np
 
+from monro.checks.labels import class_codes
+from monro.checks.rows import row_weights, validate_rows
+from monro.fitting.run import with_mean_one
 from monro.rows import Array
-from monro.softmax.metrics import bounds
+from monro.softmax.kernel.layout import sparse_if_mostly_zero
+from monro.softmax.metrics import bounds, bounds_at
 from monro.softmax.predicting import SoftmaxPredictor
 from monro.softmax.solvers import SOLVERS
+from monro.softmax.training.problem import in_precision, make_problem
 from monro.summary import Summary, summarise
 
 
@@ -17,9 +22,11 @@ class PosteriorSummary(SoftmaxPredictor):
     def bound(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the mean of the lower bound of ``log p(y)`` that the solver maximises, in nats.
 
-        For "ove" it is the one-vs-each bound; for the probit and logistic links the largest over
-        Gaussian (logistic) distributions of the noise. For other solvers the bound at the best
-        local variables is the likelihood itself, and this is ``-log_loss(X, y)``.
+        For "ove" it is the one-vs-each bound. For "augment-reduce" and the rows it was fitted on,
+        it is the bound at their local variables (paper 001, eq. 8), except with a posterior of the
+        weights. For other rows local variables are not known, and it is the largest bound: for the
+        probit and logistic links over Gaussian (logistic) distributions of the noise; for the
+        softmax it is the likelihood itself, ``-log_loss(X, y)``, as for all other solvers.
 
         Parameters
         ----------
@@ -36,8 +43,22 @@ class PosteriorSummary(SoftmaxPredictor):
         >>> model.bound(X, y) < -model.log_loss(X, y)
         True
         """
-        one_vs_each = SOLVERS[self.solver].maximises_one_vs_each
-        return self._mean_of(bounds, X, y, sample_weight, one_vs_each)
+        traits = SOLVERS[self.solver]
+        if traits.is_variational and self._weights().spread is None:
+            local = self._local_variables(X, y, sample_weight)
+            if local is not None:
+                return self._mean_of(bounds_at, X, y, sample_weight, local)
+        return self._mean_of(bounds, X, y, sample_weight, traits.maximises_one_vs_each)
+
+    def _local_variables(self, X: Any, y: Any, sample_weight: Any) -> Array | None:
+        """Return the local variables of rows, of shape (2, rows), if they are the training rows."""
+        X, y = validate_rows(self, X, y, reset=False)
+        codes = class_codes(y, self.classes_, "the model does not know")
+        weight = with_mean_one(row_weights(sample_weight, X))
+        X, sqnorm = in_precision(sparse_if_mostly_zero(X, self.dtype), codes, self.dtype)
+        problem = make_problem(X, sqnorm, codes, weight, self._weights().slots)
+        key, local = self._fitted.local or ("", np.zeros(0))
+        return local.reshape(2, -1) if key == problem.fingerprint() else None
 
     def _spread(self) -> tuple[Array, Array]:
         spread = self._weights().spread

@@ -1,12 +1,12 @@
 """Augment and reduce (paper 001): variational EM on mini-batches of examples and of classes.
 
 Each example has a variational distribution q of ε, the noise of the utility of y, given that y was
-chosen: for the softmax Gumbel(log η, 1), else N(μ, 1/P). With ``z_k = s_k - s_y``, S the classes
-drawn and c_k the inverse of the inclusion probability of class k, the E step is
+chosen: for softmax and logistic Gumbel(log η, 1), for probit N(μ, 1/P). With ``z_k = s_k - s_y``, S
+the classes drawn and c_k the inverse of the inclusion probability of class k, the E step is
 
 - for the softmax (Algorithm 1): ``η̃ = 1 + Σ_S c_k e^{z_k}``, ``η ← (1 - a) η + a η̃``,
   ``g_k = c_k e^{z_k}/η``;
-- for probit and logistic (Algorithm 2): for ε ~ q, a step of q along
+- for probit and logistic (Algorithm 2): for ε ~ q, a natural gradient step of q along
   ``(log φ)'(ε) + Σ_S c_k (φ/Φ)(ε - z_k)`` and the gradient of the entropy; then, for a new ε,
   ``g_k = c_k (φ/Φ)(ε - z_k)``.
 
@@ -39,15 +39,18 @@ from monro.variational.posterior import add_likelihood_precision, add_score_vari
 LOCAL_POWER = 0.9  # a = (1 + visits)^-0.9
 _LOCAL_RATE = 0.01  # of Algorithm 2
 _LARGEST_STEP = 3.0  # of μ, by a natural gradient
+_SMALLEST_FACTOR = math.exp(-_LARGEST_STEP)  # of η
+# Gauss–Laguerre nodes and weights, for expectations under a Gumbel distribution.
+_NODES, _NODE_WEIGHTS = (tuple(map(float, part)) for part in np.polynomial.laguerre.laggauss(4))
 _LARGEST_EXPONENT = 80.0  # so that sums of many exponentials do not overflow float32
 
 
 class AugmentReduceState(NamedTuple):
     """The variational distributions of the examples, and the state of the adaptive steps."""
 
-    location: Array  # (examples,): η of the softmax, else μ
-    scale: Array  # (examples,): P; in `PlainModel` γ, where the scale is log(1 + e^γ)
-    squares: Array  # s of each weight, see `adaptive`
+    location: Array  # (examples,): η, or μ of a Gaussian q and in `PlainModel`
+    scale: Array  # (examples,): P of a Gaussian q; in `PlainModel` γ, where σ = log(1 + e^γ)
+    squares: Array  # s of each weight, or s/0.9^t for lazy steps: see `adaptive`
     bias_squares: Array
     steps: Array  # (1,): number of steps taken
 
@@ -96,30 +99,33 @@ def multiply(z: Array, c: float) -> None:
 class SoftmaxModel(NamedTuple):
     """The E step of Algorithm 1."""
 
-    def initial(self) -> tuple[float, float]:
-        return 1.0, 1.0
+    def initial(self, n_classes: int) -> tuple[float, float]:
+        return float(n_classes), 1.0
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         return np.zeros((n, 2))
 
     def local_step(self, z, log_c, memory, i, a, first, second):  # type: ignore[no-untyped-def]
         total = 1.0 + scaled_exponentials(z, log_c)
-        eta = (1.0 - a) * memory.location[i] + a * total
+        eta = memory.location[i]
+        # At the old η, which does not know these draws: the new one would fit their errors.
+        bound = 1.0 - math.log(eta) - total / eta
+        eta = (1.0 - a) * eta + a * total
         memory.location[i] = eta
         multiply(z, z.dtype.type(1.0 / eta))
-        return 1.0 - math.log(eta) - total / eta
+        return bound
 
 
 class PlainModel(NamedTuple):
     """The E step of Algorithm 2 as published: a Gaussian q for probit, a logistic q for logistic.
 
-    For studies; fits use `NaturalModel`.
+    For studies; fits use `GumbelModel` and `GaussianModel`.
     """
 
     law: Law
     entropy: float  # of the standard distribution
 
-    def initial(self) -> tuple[float, float]:
+    def initial(self, n_classes: int) -> tuple[float, float]:
         return 0.0, float(np.log(np.expm1(1.0)))
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
@@ -149,8 +155,54 @@ class PlainModel(NamedTuple):
         return bound
 
 
-class NaturalModel(NamedTuple):
-    """The E step of Algorithm 2 with natural gradients: q is N(μ, 1/P) for both links.
+class GumbelModel(NamedTuple):
+    """The E step of Algorithm 2 with natural gradients for a Gumbel q, as that of the softmax.
+
+    With many alternatives the exact distribution of ε is nearly this one for the logistic link:
+    ``log φ(ε) ≈ -ε`` and ``log Φ(ε - z) ≈ -e^{z - ε}`` where ε is large. With f the log of the
+    integrand, ``η ← (1 - a) η + a η (1 + E f'(ε))`` is the natural gradient of the bound; as in the
+    softmax η is an average of unbiased estimates. Expectations under q are sums over a few nodes
+    (Gauss–Laguerre: ``η e^{-ε}`` is exponentially distributed). Draws of ε would make the gradient
+    more skewed, and the adaptive steps shorten rare large gradients more than frequent small ones:
+    with thousands of alternatives the weights would end a fifth too small.
+    """
+
+    law: Law
+
+    def initial(self, n_classes: int) -> tuple[float, float]:
+        return float(n_classes), 1.0
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        return np.zeros((n, 2))
+
+    def local_step(self, z, log_c, memory, i, a, first, second):  # type: ignore[no-untyped-def]
+        eta = memory.location[i]
+        bound = 1.0 - math.log(eta)  # the entropy of q, less the mean of ε
+        f_slope = 0.0
+        for q in range(len(_NODES)):
+            epsilon = math.log(eta / _NODES[q])
+            f_slope += _NODE_WEIGHTS[q] * slope(self.law, epsilon)
+            bound += _NODE_WEIGHTS[q] * (epsilon + log_density(self.law, epsilon))
+            for d in range(z.size):
+                if z[d] > 0.5 * MASKED_SCORE:
+                    c = _NODE_WEIGHTS[q] * math.exp(log_c[d])
+                    f_slope += c * hazard(self.law, epsilon - z[d])
+                    bound += c * log_cdf(self.law, epsilon - z[d])
+        eta *= min(max(1.0 + a * f_slope, _SMALLEST_FACTOR), 1.0 / _SMALLEST_FACTOR)
+        memory.location[i] = eta
+        for d in range(z.size):
+            g = 0.0
+            if z[d] > 0.5 * MASKED_SCORE:
+                for q in range(len(_NODES)):
+                    epsilon = math.log(eta / _NODES[q])
+                    g += _NODE_WEIGHTS[q] * hazard(self.law, epsilon - z[d])
+                g *= math.exp(log_c[d])
+            z[d] = g
+        return bound
+
+
+class GaussianModel(NamedTuple):
+    """The E step of Algorithm 2 with natural gradients for q = N(μ, 1/P).
 
     The paper's local steps are so small that q hardly leaves the prior, which biases the weights;
     natural gradient steps converge quickly. With f the log of the integrand,
@@ -161,7 +213,7 @@ class NaturalModel(NamedTuple):
     law: Law
     entropy: float  # of the standard normal distribution
 
-    def initial(self) -> tuple[float, float]:
+    def initial(self, n_classes: int) -> tuple[float, float]:
         return 0.0, 1.0
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
@@ -193,20 +245,27 @@ class NaturalModel(NamedTuple):
         return bound
 
 
+_MODELS = {
+    "softmax": SoftmaxModel(),
+    "probit": GaussianModel(LINKS["probit"], ENTROPY["probit"]),
+    "logistic": GumbelModel(LINKS["logistic"]),
+}
+
+
 def make_model(link: str) -> Any:
     """Return the E step of a link.
 
-    Its `initial` returns the location and scale of every q before the first step: the distribution
-    of the noise itself. Its `draw` returns two draws of the standard noise for each of n examples.
+    Its `initial` returns the location and scale of every q before the first step. Its `draw`
+    returns two draws of the standard noise for each of n examples.
     """
-    return SoftmaxModel() if link == "softmax" else NaturalModel(LINKS[link], ENTROPY["probit"])
+    return _MODELS[link]
 
 
 def new_augment_reduce_state(
-    model: Any, n_examples: int, W: Array, bias: Array
+    model: Any, n_examples: int, n_classes: int, W: Array, bias: Array
 ) -> AugmentReduceState:
     """Return the state before the first step."""
-    location, scale = model.initial()
+    location, scale = model.initial(n_classes)
     return AugmentReduceState(
         np.full(n_examples, location),
         np.full(n_examples, scale),
@@ -217,34 +276,38 @@ def new_augment_reduce_state(
 
 
 @kernel
-def take_batch(
+def local_steps(
     model: Any,
     rows: Rows,
     y: Array,
     weight: Array,
     batch: Array,
+    start: int,
+    stop: int,
     drawn: Any,
     noise: Array,
     visits: int,
     W: Array,
     bias: Array,
     memory: AugmentReduceState,
-    gradient: BatchGradient,
     posterior: Any,
-    z: Array,
+    g: Array,
 ) -> float:
-    """Take the E steps of a batch and add its gradient to `gradient`; return its bound.
+    """Take the E steps of examples start…stop of a batch; return the sum of their bounds.
 
-    The gradient is an estimate of that of the bound of all examples.
+    Writes the gradient of the bound of all examples, estimated from the batch: row p of g has the
+    multiple of x that is the gradient in w_k for each draw of the p-th example, then that for y.
     """
     a = (1.0 + visits) ** -LOCAL_POWER
     share = y.size / batch.size
+    m = g.shape[1] - 1
     bound = 0.0
-    for p in range(batch.size):
+    for p in range(start, stop):
         i = batch[p]
+        z = g[p, :m]
         s_y = dot(rows, i, W[y[i]]) + bias[y[i]]
         chosen = drawn.chosen[p]
-        for d in range(z.size):
+        for d in range(m):
             k = chosen[d]
             if k < 0 or k == y[i]:
                 z[d] = MASKED_SCORE
@@ -258,13 +321,26 @@ def take_batch(
         bound += weight[i] * bound_i
         multiply(z, z.dtype.type(share * weight[i]))
         G = z.dtype.type(0.0)
-        for d in range(z.size):
-            if z[d] > 0.0:
-                if W.shape[1] > 0:
-                    add(rows, i, -z[d], gradient.W[chosen[d]])
-                gradient.bias[chosen[d]] -= z[d]
-                G += z[d]
-        add(rows, i, G, gradient.W[y[i]])
-        gradient.bias[y[i]] += G
+        for d in range(m):
+            G += z[d]
         add_likelihood_precision(posterior, i, y[i], chosen, z, G)
+        for d in range(m):
+            z[d] = -z[d]
+        g[p, m] = G
     return bound
+
+
+@kernel
+def add_gradient(
+    rows: Rows, y: Array, batch: Array, chosen: Array, g: Array, gradient: BatchGradient
+) -> None:
+    """Add the steps of a batch, as `local_steps` wrote them, to the gradient of all weights."""
+    m = chosen.shape[1]
+    for p in range(batch.size):
+        i = batch[p]
+        for d in range(m + 1):
+            k = y[i] if d == m else chosen[p, d]
+            if g[p, d] != 0.0:
+                if gradient.W.shape[1] > 0:
+                    add(rows, i, g[p, d], gradient.W[k])
+                gradient.bias[k] += g[p, d]

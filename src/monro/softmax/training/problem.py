@@ -8,6 +8,7 @@ from monro._jit import kernel
 from monro.mapped.chunked_arrays import count_codes, empty_alongside, take_from_table
 from monro.mapped.matrices import as_dtype
 from monro.rows import Array, Rows, as_rows, sqnorm
+from monro.saving.checkpoint import fingerprint
 from monro.softmax.kernel.layout import view_of
 from monro.softmax.kernel.sweep import KernelRows
 
@@ -40,6 +41,10 @@ class SoftmaxProblem(NamedTuple):
     def codes(self) -> Array:
         """Return the class codes of the rows."""
         return np.asarray(np.argsort(self.slots)[self.y])
+
+    def fingerprint(self) -> str:
+        """Return a text that identifies the rows, their classes and their weights."""
+        return fingerprint(self.X, (self.codes(),), self.weight)
 
     def kernel_rows(self, W: Array) -> KernelRows:
         """Return the examples as kernels read them, paired with weights."""

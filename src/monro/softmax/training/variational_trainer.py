@@ -1,21 +1,33 @@
 """Epochs of augment and reduce: one step for each mini-batch of rows."""
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from monro.fitting.trainer import Report, no_report
-from monro.rows import Array, as_rows
+from monro.fitting.trainer import Record, Report, no_report
+from monro.rows import Array, Rows, as_rows
 from monro.softmax.kernel.state import State
 from monro.softmax.model import Weights
 from monro.softmax.training.problem import SoftmaxProblem
 from monro.softmax.training.trainer import SoftmaxTrainer
-from monro.variational.adaptive import move_all, rate_of_step
+from monro.variational.adaptive import (
+    ClassSteps,
+    growth_and_decay,
+    link_classes,
+    move_all,
+    move_classes,
+    rate_of_step,
+    rescale_squares,
+)
 from monro.variational.augment_reduce import (
     BatchGradient,
+    add_gradient,
+    local_steps,
     make_model,
     new_augment_reduce_state,
-    take_batch,
 )
 from monro.variational.posterior import (
     PointEstimate,
@@ -40,19 +52,29 @@ def draw_initial_weights(state: State, problem: SoftmaxProblem, rng: np.random.G
 
 
 class AugmentReduceTrainer(SoftmaxTrainer):
-    """Takes the steps of paper 001's Algorithms 1 and 2, on one thread."""
+    """Takes the steps of paper 001's Algorithms 1 and 2.
+
+    Threads share the examples of a batch, then the classes it touches; the bits do not depend on
+    their number, but for the sum of the bounds.
+    """
 
     def __init__(self, *args: Any, **keywords: Any):
         super().__init__(*args, **keywords)
         W, problem, plan = self.state.W, self.problem, self.plan
         self._model = make_model(plan.link)
-        self.memory = new_augment_reduce_state(self._model, problem.y.size, W, self.state.bias)
+        self.memory = new_augment_reduce_state(
+            self._model, problem.y.size, problem.n_classes, W, self.state.bias
+        )
         self.spread: Spread | None = None
         if plan.posterior is not None:
             X, weight, counts = problem.X, problem.weight, problem.counts
             self.spread = new_spread(X, weight, counts, W.shape[0], plan.alpha)
-        self._gradient = BatchGradient(np.zeros_like(W), np.zeros(W.shape[0], W.dtype))
         self._posterior: Any = None  # made on first use
+
+    @cached_property
+    def _gradient(self) -> BatchGradient:
+        W = self.state.W
+        return BatchGradient(np.zeros_like(W), np.zeros(W.shape[0], W.dtype))
 
     @property
     def states(self) -> list[Any]:
@@ -72,6 +94,13 @@ class AugmentReduceTrainer(SoftmaxTrainer):
             return weights
         return weights._replace(spread=standard_deviations(self.spread, self.problem.slots))
 
+    def finish(self, record: Record) -> dict[str, Any]:
+        """Return the attributes of the estimator, with the local variables of the rows."""
+        attributes = super().finish(record)
+        local = self.problem.fingerprint(), np.append(self.memory.location, self.memory.scale)
+        attributes["_fitted"] = attributes["_fitted"]._replace(local=local)
+        return attributes
+
     def _borders(self, n: int) -> list[int]:
         return [0, n]
 
@@ -79,13 +108,14 @@ class AugmentReduceTrainer(SoftmaxTrainer):
         """Step on the batches of `order`; return the sum of the examples' negative bounds."""
         plan, problem, state, memory = self.plan, self.problem, self.state, self.memory
         rows = as_rows(problem.X)
-        z = np.empty(self.sampler.per_step, state.W.dtype)
+        m = self.sampler.per_step
         if self._posterior is None:
             self._posterior = (
                 PointEstimate()
                 if self.spread is None
-                else make_posterior(plan.link, problem.X, self.spread, plan.examples, z.size)
+                else make_posterior(plan.link, problem.X, self.spread, plan.examples, m)
             )
+        g = np.empty((plan.examples, m + 1), state.W.dtype)
         bound = 0.0
         for start in range(0, order.size, plan.examples):
             batch = order[start : start + plan.examples]
@@ -94,29 +124,88 @@ class AugmentReduceTrainer(SoftmaxTrainer):
             if isinstance(self._posterior, SampledPosterior):
                 normal = self._posterior.normal
                 normal[:] = self.rng.standard_normal(normal.shape)
-            bound += take_batch(
-                self._model,
-                rows,
-                problem.y,
-                problem.weight,
-                batch,
-                drawn,
-                noise,
-                self.epochs,
-                state.W,
-                state.bias,
-                memory,
-                self._gradient,
-                self._posterior,
-                z,
-            )
+
+            def work(first: int, stop: int, batch=batch, drawn=drawn, noise=noise) -> float:  # type: ignore[no-untyped-def]
+                return local_steps(
+                    self._model,
+                    rows,
+                    problem.y,
+                    problem.weight,
+                    batch,
+                    first,
+                    stop,
+                    drawn,
+                    noise,
+                    self.epochs,
+                    state.W,
+                    state.bias,
+                    memory,
+                    self._posterior,
+                    g,
+                )
+
+            # A posterior collects what all examples contribute.
+            bound += sum(self._in_threads(work, batch.size, parallel=self.spread is None))
             memory.steps[0] += 1
-            self._move(rate)
+            if self._is_lazy:
+                self._move_touched(rows, batch, drawn.chosen, g, rate)
+            else:
+                add_gradient(rows, problem.y, batch, drawn.chosen, g, self._gradient)
+                self._move(rate)
             report(batch.size)
         return -bound
 
+    def _in_threads(
+        self, work: Callable[[int, int], Any], n: int, parallel: bool = True
+    ) -> list[Any]:
+        """Return the results of ``work(start, stop)`` on parts of 0…n, one for each thread."""
+        if self._pool is None or not parallel:
+            return [work(0, n)]
+        borders = np.linspace(0, n, self.n_jobs + 1).astype(int)
+        return list(self._pool.map(work, borders[:-1], borders[1:]))
+
+    @cached_property
+    def _is_lazy(self) -> bool:
+        """Whether M steps are on the weights that a batch has touched; it is exact without a ridge.
+
+        Where a batch touches a weight many times, it is faster to step on all weights.
+        """
+        plan, X = self.plan, self.problem.X
+        row = X.nnz / X.shape[0] if sp.issparse(X) else X.shape[1]
+        touched = plan.examples * (self.sampler.per_step + 1) * row
+        return plan.alpha == 0.0 and self.spread is None and 8 * touched < self.state.W.size
+
+    @cached_property
+    def _lists(self) -> ClassSteps:
+        entries = self.plan.examples * (self.sampler.per_step + 1)
+        slots = self.state.bias.size
+        return ClassSteps(
+            np.empty(min(entries, slots), np.int64),
+            np.full(slots, -1, np.int64),
+            np.empty(entries, np.int64),
+        )
+
+    def _move_touched(self, rows: Rows, batch: Array, chosen: Array, g: Array, rate: float) -> None:
+        """Take the M step of a batch on the weights that it has touched."""
+        state, memory, t = self.state, self.memory, int(self.memory.steps[0])
+        bias_squares = memory.bias_squares if self.plan.damping > 0.0 else np.zeros_like(g[0, :0])
+        for squares in (memory.squares, memory.bias_squares):
+            rescale_squares(squares, t)
+        factors = rate_of_step(rate, t), *growth_and_decay(t)
+        lists, width = self._lists, state.W.shape[1]
+        n_classes = link_classes(self.problem.y, batch, chosen, lists)
+
+        def work(start: int, stop: int) -> None:
+            gradient, stamp = np.zeros(width, state.W.dtype), np.zeros(width + 1, np.int64)
+            move_classes(
+                rows, batch, g, lists, start, stop, state.W, state.bias, memory.squares,
+                bias_squares, gradient, stamp, *factors,
+            )  # fmt: skip
+
+        self._in_threads(work, n_classes)
+
     def _move(self, rate: float) -> None:
-        """Take the M step of a batch."""
+        """Take the M step of a batch on all weights."""
         plan, state, memory, spread = self.plan, self.state, self.memory, self.spread
         t = int(memory.steps[0])
         rho, first, ridge = rate_of_step(rate, t), t == 1, plan.alpha * self.problem.y.size

@@ -1,0 +1,18 @@
+"""One batch of augment and reduce, and its gradient."""
+
+import numpy as np
+
+from monro.variational.augment_reduce import add_gradient, local_steps
+
+
+def take_batch(
+    model, rows, y, weight, batch, drawn, noise, visits, W, bias, memory, gradient, posterior, z
+):
+    """Take the E steps of a batch and add its gradient to `gradient`; return its bound."""
+    g = np.empty((batch.size, z.size + 1), z.dtype)
+    bound = local_steps(
+        model, rows, y, weight, batch, 0, batch.size, drawn, noise, visits, W, bias, memory,
+        posterior, g,
+    )  # fmt: skip
+    add_gradient(rows, y, batch, drawn.chosen, g, gradient)
+    return bound

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from monro import SoftmaxClassifier
 from monro.errors import DivergenceError
+from monro.softmax.plan import Plan
+from monro.softmax.solvers import make_rule
 from tests.marks import thorough
 from tests.softmax.data import (
     FORMS,
@@ -76,6 +78,30 @@ def test_lbfgs_finds_where_the_gradient_vanishes():
     residuals = np.exp(log_softmax(model, X)) - np.eye(4)[y]
     np.testing.assert_allclose(residuals.T @ X / y.size + 0.01 * model.coef_, 0.0, atol=1e-6)
     np.testing.assert_allclose(residuals.mean(axis=0), 0.0, atol=1e-6)
+
+
+def test_u_max_starts_as_algorithm_1():
+    X, y = np.zeros((40, 2)), np.arange(40) % 20
+    model = SoftmaxClassifier(
+        solver="umax", init="zero", learning_rate=1e-12, max_epochs=1, warm_start=True
+    ).fit(X, y)
+    np.testing.assert_allclose(model._fitted.local[1], np.log(20), rtol=1e-6)
+
+
+def test_the_papers_radius_holds_at_the_optimum_and_b_u_counts_classes_only():
+    """Lemmas 1 and 2: B_W = √(2 log K/alpha), B_u = log(1 + (K - 1) e^{2 B_x B_W})."""
+    X, y = make_data(n=60, d=3, n_classes=20)
+    model = SoftmaxClassifier(
+        solver="umax", alpha=0.5, radius="paper", learning_rate=0.1, max_epochs=2, random_state=0
+    ).fit(X, y)
+    radius = np.sqrt(2 * np.log(20) / 0.5)
+    assert model.plan_["radius"] == pytest.approx(radius)
+    best = SoftmaxClassifier(solver="lbfgs", alpha=0.5).fit(X, y)
+    assert np.linalg.norm(best.coef_) <= radius
+    rule = make_rule(Plan(**model.plan_), None, 0, 2.0, 20)
+    assert rule.largest_u == pytest.approx(np.log1p(19 * np.exp(4 * radius)), rel=1e-6)
+    with pytest.raises(ValueError, match="alpha > 0"):
+        SoftmaxClassifier(solver="umax", radius="paper").fit(X, y)
 
 
 def test_the_radius_bounds_the_weights_of_each_class():

@@ -7,7 +7,7 @@ from math import log
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime, brentq
 from scipy.special import expit, log_expit
@@ -149,7 +149,7 @@ def straightforward(X, y, order, lam, eta0, skip):
             for k in np.flatnonzero(X[i]):
                 moved = w[k] - v[k]
                 ratios[k] = lam + change * X[i, k] / moved if moved else 100 * lam
-            B = B + 2 / r * (1 / np.clip(ratios, lam, 100 * lam) - B)
+            B = B + 2 / r * (1 / np.minimum(ratios, 100 * lam) - B)
             r, update = r + 1, False
         count -= 1
         if count <= 0:
@@ -171,10 +171,24 @@ def test_the_straightforward_fix_measures_on_the_next_example(seed, sparse, skip
     state = solver.start()
     total = sum(solver.sweep(part, state) for part in np.array_split(order, 3))
     w, B, expected = straightforward(X, y, order, 0.01, 0.3, skip)
+    assume(np.abs(B).max() < 1e4)  # gains that jump that far leave no digit in common
 
-    np.testing.assert_allclose(solver.solution(state)[0], w, rtol=0, atol=1e-9 * (1 + abs(w).max()))
-    np.testing.assert_allclose(state.gains, B, rtol=1e-9)
-    assert total == pytest.approx(expected, rel=1e-9)
+    np.testing.assert_allclose(solver.solution(state)[0], w, rtol=0, atol=1e-6 * (1 + abs(w).max()))
+    np.testing.assert_allclose(state.gains, B, rtol=1e-6)
+    assert total == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_straightforward_fix_lets_gains_jump():
+    """The middle of Figure 5: far beyond 1/λ, where a bound of curvatures from below would end."""
+    problem, _, _, rng = make_problem(Log(), 3, 0.01, sparse=False)
+    solver = Straightforward(problem, 0.3)
+    solver.skip = 1.0
+    state = solver.start()
+    largest = 0.0
+    for _ in range(100):
+        solver.sweep(rng.permutation(40)[:4], state)
+        largest = max(largest, state.gains.max())
+    assert largest > 2 / 0.01
 
 
 def test_every_tenth_feature_counts_from_one():

@@ -1,1 +1,1 @@
-"""Softmax with any number of classes: steps that cost the same for ten and for a million."""
+"""Softmax with any number of classes: steps of bounded cost."""

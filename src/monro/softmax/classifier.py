@@ -1,7 +1,7 @@
 """SoftmaxClassifier: multinomial logistic regression with any number of classes."""
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -38,7 +38,7 @@ def _has_partial_fit(estimator: Any) -> bool:
 
 
 class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
-    r"""Softmax regression whose steps cost the same for ten classes and for a million.
+    r"""Softmax regression with steps of bounded cost, however many classes there are.
 
     Maximises the likelihood: minimises, over a weight vector and an intercept for each class,
 
@@ -47,7 +47,9 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         \quad s_{ik} = x_i\cdot w_k + b_k
 
     by steps on one example and a few of the classes. They estimate the gradient without bias, and
-    by default each is solved exactly (implicitly), so no learning rate makes them diverge.
+    by default each is solved exactly (implicitly), so no learning rate makes them diverge. By
+    default a step uses all of up to 256 classes, and in the last fifth of the epochs all of up to
+    4,096; beyond that its cost does not depend on the number of classes.
 
     Parameters
     ----------
@@ -86,9 +88,11 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
     tol : float, optional
         Stop when the log-loss (the validation loss with early_stopping) has not improved by more
         than tol for 3 epochs.
-    delta, radius : float
-        For "umax": the threshold δ and the bound B_W on the norm of each class's weights, None for
-        no bound.
+    delta : float
+        For "umax": the threshold δ.
+    radius : float, "paper" or None
+        For "umax": the bound B_W on the norm of each class's weights, None for no bound; "paper" is
+        a bound that holds at the optimum, ``√(2 log K / alpha)`` (Lemma 1).
     classes : array, optional
         All labels, if some may not occur in the training data.
     class_weight : dict, "balanced" or None
@@ -178,7 +182,7 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         max_epochs: int = 50,
         tol: float | None = None,
         delta: float = 1.0,
-        radius: float | None = None,
+        radius: float | Literal["paper"] | None = None,
         classes: Any = None,
         class_weight: Any = None,
         posterior: str | None = None,

@@ -29,7 +29,7 @@ def check_softmax_parameters(estimator: Any) -> None:
         if estimator.epoch_decay > 1:
             raise ValueError(f"epoch_decay={estimator.epoch_decay!r}: it must be <= 1")
     check_number("delta", estimator.delta, 0.0, open_at_low=True)
-    if estimator.radius is not None:
+    if estimator.radius not in (None, "paper"):
         check_number("radius", estimator.radius, 0.0, open_at_low=True)
     if estimator.posterior is not None:
         check_choice("posterior", estimator.posterior, ["gaussian"])
@@ -84,6 +84,8 @@ def _check_combination(estimator: Any) -> None:
         raise ValueError(f"sampling={estimator.sampling!r} is for {able}")
     if estimator.radius is not None and not traits.is_bounded:
         raise ValueError(f"radius is for {solvers_that(lambda t: t.is_bounded)}: leave it None")
+    if estimator.radius == "paper" and estimator.alpha == 0.0:
+        raise ValueError("radius='paper' is √(2 log K / alpha): give alpha > 0, or a radius")
     if traits.is_implicit and (estimator.examples_per_step or 1) > 1:
         if estimator.formulation == "raman":
             raise ValueError(

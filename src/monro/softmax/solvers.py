@@ -33,7 +33,7 @@ class RuleContext(NamedTuple):
     sampler: Any
     epoch: int  # counted from 0
     longest: float  # Euclidean length of the longest row
-    slots: int  # including those without a class
+    n_classes: int
 
     def number(self, value: float) -> Any:
         """Return a number of the plan's dtype."""
@@ -62,7 +62,8 @@ def _largest_u(context: RuleContext) -> float:
     plan = context.plan
     if plan.radius is None:
         return float(np.finfo(plan.dtype).max)
-    return float(np.logaddexp(0.0, np.log(context.slots - 1) + 2.0 * context.longest * plan.radius))
+    others = np.log(context.n_classes - 1)
+    return float(np.logaddexp(0.0, others + 2.0 * context.longest * plan.radius))
 
 
 def _vanilla(context: RuleContext) -> Any:
@@ -96,6 +97,7 @@ class Traits(NamedTuple):
     few: int = 0  # the number of classes up to which every step uses all of them
     draws: Draws = Draws.OTHERS
     is_bounded: bool = False  # takes delta and radius
+    starts_at_log_k: bool = False  # local variables, where weights start at 0 (Algorithm 1 of 000)
     has_partial_fit: bool = True
     takes_rate: bool = True
     links: tuple[str, ...] = ("softmax",)
@@ -120,7 +122,7 @@ SOLVERS = {
     "implicit": Traits(
         _implicit, _BOTH, sampling="neighbour", few=256, is_implicit=True, damping=0.1
     ),
-    "umax": Traits(_umax, _BOTH, sampling="frequency", is_bounded=True),
+    "umax": Traits(_umax, _BOTH, sampling="frequency", is_bounded=True, starts_at_log_k=True),
     "vanilla": Traits(_vanilla, _BOTH, sampling="frequency"),
     "augment-reduce": Traits(
         examples=500,
@@ -165,8 +167,8 @@ def solvers_that(can: Callable[[Traits], Any]) -> str:
     return ", ".join(repr(name) for name, traits in SOLVERS.items() if can(traits))
 
 
-def make_rule(plan: Plan, sampler: Any, epoch: int, longest: float, slots: int) -> Any:
+def make_rule(plan: Plan, sampler: Any, epoch: int, longest: float, n_classes: int) -> Any:
     """Return the update rule of a plan for an epoch, counted from 0."""
     make = SOLVERS[plan.solver].rule
     assert make is not None
-    return make(RuleContext(plan, sampler, epoch, longest, slots))
+    return make(RuleContext(plan, sampler, epoch, longest, n_classes))

@@ -56,7 +56,10 @@ def straightforward_epoch(
     t0: float,
     state: GainState,
 ) -> float:
-    """Flawed SGD-QN, but with a fresh example for the curvature (section 5.1): gains oscillate."""
+    """Flawed SGD-QN, but with a fresh example for the curvature (section 5.1): gains oscillate.
+
+    As in Figure 4 (left), a curvature is bounded from above only, so a small one makes a gain jump.
+    """
     lam = strong_convexity(penalty)
     rows = examples.rows
     w = state.w
@@ -77,7 +80,7 @@ def straightforward_epoch(
             spread(rows, i, state.x)
             pull = 2.0 / (2.0 + state.measured[0])
             for k in range(w.size):
-                r = max(curvature(lam, change, state.x[k], w[k] - v[k]), lam)
+                r = curvature(lam, change, state.x[k], w[k] - v[k])
                 B[k] += pull * (1.0 / r - B[k])
             state.measured[0] += 1.0
             state.measure[0] = 0.0
@@ -89,7 +92,7 @@ def straightforward_epoch(
             for k in range(w.size):
                 v[k] = w[k]
             for k in range(penalised):
-                w[k] *= max(0.0, 1.0 - skip * lam * rate * B[k])
+                w[k] *= 1.0 - skip * lam * rate * B[k]
         if slope != 0.0:
             add_scaled(rows, i, -rate * slope, B, w)
         state.t[0] += 1.0

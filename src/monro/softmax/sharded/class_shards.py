@@ -245,7 +245,7 @@ class ClassShard:
             view_of(rows.X, state.W), self.slots[rows.y], rows.weight.copy(), rows.sqnorm.copy()
         )
         settings = Settings(number(rate), number(plan.damping), self._penalty, Unbounded())
-        rule = make_rule(plan, self._sampler, 0, 0.0, self.state.bias.size)
+        rule = make_rule(plan, self._sampler, 0, 0.0, self.counts.size)
         sampler, remote_mass = self._sampler_for(key, rows), remote.astype(plan.dtype)
         total = 0.0
         for a in range(0, order.size, _CHUNK):

@@ -1,5 +1,6 @@
 """From parameters to a plan: resolves "auto" and None."""
 
+import math
 from typing import Any
 
 from monro.blocks import LANES
@@ -39,12 +40,19 @@ def make_plan(estimator: Any, n_classes: int, mean_sqnorm: float) -> Plan:
         exact_epochs=_exact_epochs(estimator, sampling, n_classes),
         decay=_decay(estimator, examples),
         delta=float(estimator.delta),
-        radius=None if estimator.radius is None else float(estimator.radius),
+        radius=_radius(estimator, n_classes),
         alpha=float(estimator.alpha),
         damping=traits.damping * length if estimator.fit_intercept else 0.0,
         stiffness=0.0 if sampling == ALL else 1.0 / (_NORMALISER_RATE * length),
         dtype=estimator.dtype,
     )
+
+
+def _radius(estimator: Any, n_classes: int) -> float | None:
+    """Return B_W; "paper" is Lemma 1 of 000: the ridge at the optimum is at most ``log K``."""
+    if estimator.radius == "paper":
+        return math.sqrt(2.0 * math.log(n_classes) / estimator.alpha)
+    return None if estimator.radius is None else float(estimator.radius)
 
 
 def _decay(estimator: Any, examples: int) -> float | None:

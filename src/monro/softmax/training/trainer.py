@@ -178,8 +178,8 @@ class SoftmaxTrainer(Trainer):
         settings = Settings(
             number(rate / plan.examples), number(plan.damping), self._penalty, self._bounds()
         )
-        epoch, slots = self.epochs_before + self.epochs, self.state.bias.size
-        rule = make_rule(plan, self.sampler, epoch, self._longest, slots)
+        epoch = self.epochs_before + self.epochs
+        rule = make_rule(plan, self.sampler, epoch, self._longest, problem.n_classes)
         examples_per_draw = plan.examples if self.traits.draws.are_shared else 1
         states, size = self._states_of_threads(order.size)
 

@@ -1,5 +1,6 @@
 """Losses against references of their own: values, derivatives, and exact implicit steps."""
 
+import collections
 import math
 from collections.abc import Callable
 from decimal import Decimal, localcontext
@@ -18,10 +19,13 @@ from monro.losses import (
     LOGIT,
     REGRESSION,
     Absolute,
+    Gamma,
     Hinge,
     Huber,
     Log,
+    LossTraits,
     Poisson,
+    Quantile,
     Squared,
     SquaredHinge,
     derivative,
@@ -98,6 +102,21 @@ CASES = {
         lambda p, y: -float(stats.poisson.logpmf(y, np.exp(p)) + special.gammaln(y + 1.0)),
         lambda a, y: a.exp() - y,
         COUNTS_DRAWN,
+        lambda y: [],
+        st.floats(-30.0, 30.0),
+    ),
+    "quantile": Case(
+        Quantile(0.75),
+        lambda p, y: float(np.maximum(0.75 * (y - p), -0.25 * (y - p))),
+        lambda a, y: Decimal("0.25") * (a > y) - Decimal("0.75") * (a < y),
+        NUMBERS,
+        lambda y: [y],
+    ),
+    "gamma": Case(
+        Gamma(),
+        lambda p, y: -float(stats.expon.logpdf(y, scale=np.exp(p))),
+        lambda a, y: 1 - y * (-a).exp(),
+        st.floats(0.01, 100.0),
         lambda y: [],
         st.floats(-30.0, 30.0),
     ),
@@ -392,6 +411,7 @@ def test_kernels_compute_the_same_numbers(case):
     n = 500
     p = rng.normal(size=n) * 10.0 ** rng.uniform(-1, 1, size=n)
     y = np.sign(rng.normal(size=n)) if case.targets is SIGNS else np.rint(rng.uniform(0, 5, size=n))
+    y = np.maximum(y, 1.0) if isinstance(case.loss, Gamma) else y
     step = 10.0 ** rng.uniform(-6, 6, size=n)
     out = np.empty((3, n))
     tabulate(case.loss, p, y, step, out)
@@ -404,3 +424,26 @@ def test_kernels_compute_the_same_numbers(case):
         ]
         # Fused multiply-adds may change the last digit of what is subtracted.
         np.testing.assert_allclose(out[:, i], expected, rtol=1e-12, atol=1e-14)
+
+
+# ---------------------------------------------------------------------------- value and slope alone
+
+
+def without_implicit_step(loss):
+    """Return a loss that has no more than the value and derivative of another one."""
+    kind = type(loss)
+    # A name of its own: Numba takes classes of the same name for the same.
+    two = collections.namedtuple(f"{kind.__name__}InTwoMethods", ())
+    two.value, two.derivative = kind.value, kind.derivative
+    return LossTraits("two")(two)()
+
+
+@pytest.mark.parametrize("name", ["hinge", "squared_hinge", "log", "absolute", "poisson", "gamma"])
+def test_a_loss_without_an_implicit_step_gets_a_numerical_one(name):
+    case, rng, n = CASES[name], np.random.default_rng(0), 200
+    p, step = 3 * rng.normal(size=n), 10.0 ** rng.uniform(-6, 6, size=n)
+    y = np.sign(rng.normal(size=n)) if case.targets is SIGNS else 1.0 + rng.poisson(2.0, size=n)
+    out = np.empty((3, n))
+    tabulate(without_implicit_step(case.loss), p, y, step, out)
+    expected = [float(exact_step(case, *each)[1]) for each in zip(p, y, step, strict=True)]
+    np.testing.assert_allclose(out[2], expected, rtol=1e-6, atol=1e-12)

@@ -3,7 +3,8 @@
 Each loss has three methods: its value, its derivative ``ℓ'(p, y)`` in p, and the derivative *after
 an implicit step*: with ``p⁺ = argmin_a step·ℓ(a, y) + (a - p)²/2``, the number ``ℓ'(p⁺, y)``, so
 that ``p⁺ = p - step·ℓ'(p⁺, y)``. Every implicit step of a linear model reduces to this equation.
-Where the loss has a kink, ``ℓ'(p⁺, y)`` is the subgradient that solves it.
+Where the loss has a kink, ``ℓ'(p⁺, y)`` is the subgradient that solves it. A convex loss may leave
+out the third method: the equation is then solved numerically.
 
 Its other properties are its `LossTraits`. Its fields are parameters of the estimator.
 """
@@ -69,6 +70,7 @@ class Targets(NamedTuple):
 SIGNS = Targets("takes y = -1 or 1", -1.0)
 NUMBERS = Targets("takes any number")
 COUNTS = Targets("counts, y >= 0", 0.0)
+POSITIVE = Targets("takes y > 0", math.ulp(0.0))
 
 
 def start_at_zero(y: Array, weight: Array) -> float:
@@ -115,9 +117,39 @@ class LossTraits(NamedTuple):
         return self.link == LOGIT
 
     def __call__(self, loss: Any) -> Any:
-        """Attach these traits to the class of a loss."""
+        """Attach these traits to the class of a loss; add an implicit step if it has none."""
         loss.traits = self
+        if not hasattr(loss, "implicit_derivative"):
+            loss.implicit_derivative = _numerical_implicit_derivative
         return loss
+
+
+_BISECTIONS = 1200  # at most, for slopes of any size; about 60 for those near 1
+
+
+def _numerical_implicit_derivative(self, p, y, step):  # type: ignore[no-untyped-def]
+    # g - ℓ'(p - step·g) increases with g, and is 0 between 0 and ℓ'(p). Bisection ends at a kink
+    # where ℓ' jumps.
+    slope = min(max(derivative(self, p, y), -_LARGEST_SLOPE), _LARGEST_SLOPE)
+    low = min(slope, 0.0)
+    high = max(slope, 0.0)
+    for _ in range(_BISECTIONS):
+        # Where the bracket spans decades, its geometric mean.
+        g = 0.5 * (low + high)
+        if low > 0.0 and high > 4.0 * low:
+            g = math.sqrt(low) * math.sqrt(high)
+        elif high < 0.0 and low < 4.0 * high:
+            g = -math.sqrt(-low) * math.sqrt(-high)
+        if g in (low, high):
+            break
+        if g < derivative(self, p - step * g, y):
+            low = g
+        else:
+            high = g
+    return 0.5 * (low + high)
+
+
+_LARGEST_SLOPE = 1e300
 
 
 # ------------------------------------------------------------------------------------------ losses
@@ -302,9 +334,58 @@ class Poisson(NamedTuple):
         return (p - math.log(w / step)) / step if w > 1.0 else w / step - y
 
 
+@LossTraits("quantile", has_kink=True)
+class Quantile(NamedTuple):
+    """``τ(y - p)`` where p is below y, else ``(1 - τ)(p - y)``: its minimum is the τ-quantile of y.
+
+    Examples
+    --------
+    >>> loss = Quantile(0.75)
+    >>> loss.value(1.0, 3.0), loss.derivative(1.0, 3.0)
+    (1.5, -0.75)
+    """
+
+    quantile: float
+
+    def value(self, p, y):  # type: ignore[no-untyped-def]
+        return self.quantile * (y - p) if p < y else (1.0 - self.quantile) * (p - y)
+
+    def derivative(self, p, y):  # type: ignore[no-untyped-def]
+        return 1.0 - self.quantile if p > y else (-self.quantile if p < y else 0.0)
+
+    def implicit_derivative(self, p, y, step):  # type: ignore[no-untyped-def]
+        return min(max((p - y) / step, -self.quantile), 1.0 - self.quantile)
+
+
+@LossTraits("gamma", link=LOG, targets=POSITIVE)
+class Gamma(NamedTuple):
+    """``y exp(-p) + p``: minus the log-likelihood of a gamma distribution of mean exp(p), scaled.
+
+    Examples
+    --------
+    >>> loss = Gamma()
+    >>> loss.value(0.0, 2.0), loss.derivative(0.0, 2.0)
+    (2.0, -1.0)
+    """
+
+    def value(self, p, y):  # type: ignore[no-untyped-def]
+        return y * math.exp(-p) + p
+
+    def derivative(self, p, y):  # type: ignore[no-untyped-def]
+        return 1.0 - y * math.exp(-p)
+
+    def implicit_derivative(self, p, y, step):  # type: ignore[no-untyped-def]
+        # p⁺ - (p - step) = step·y·exp(-p⁺) is ω(log(step·y) - p + step). For a large ω the
+        # difference 1 - ω/step would cancel: go by way of p⁺ instead.
+        w = omega(math.log(step) + math.log(y) - p + step)
+        return (
+            (p - math.log(step) - math.log(y) + math.log(w)) / step if w > 1.0 else 1.0 - w / step
+        )
+
+
 def _by_name(*losses: Any) -> dict[str, Any]:
     return {loss.traits.name: loss for loss in losses}
 
 
 CLASSIFICATION = _by_name(Hinge, SquaredHinge, Log)
-REGRESSION = _by_name(Squared, Absolute, Huber, Poisson)
+REGRESSION = _by_name(Squared, Absolute, Huber, Quantile, Poisson, Gamma)

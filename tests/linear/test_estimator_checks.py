@@ -32,7 +32,7 @@ def estimators():
     made += [LinearClassifier(loss="log"), LinearClassifier(loss="log", solver="sgdqn")]
     made += [LinearClassifier(loss="squared_hinge", solver="dual", alpha=1e-3)]
     made += [LinearRegressor(loss="absolute"), LinearRegressor(loss="huber", solver="dual")]
-    made += [LinearRegressor(loss="poisson")]
+    made += [LinearRegressor(loss="poisson"), LinearRegressor(loss="gamma")]
     for solver in WITH_INVERSE_T:
         made += [LinearClassifier(solver=solver, schedule="inverse-t", alpha=0.01)]
         # The first of these rates is 1/alpha: explicit steps on a squared loss would overshoot.

@@ -16,10 +16,12 @@ from monro.losses import (
     COUNTS,
     SIGNS,
     Absolute,
+    Gamma,
     Hinge,
     Huber,
     Log,
     Poisson,
+    Quantile,
     Squared,
     SquaredHinge,
     derivative,
@@ -29,7 +31,17 @@ from monro.penalties import Ridge
 from monro.rows import as_rows
 from tests.marks import thorough, thorough_unless
 
-LOSSES = [Hinge(), SquaredHinge(), Log(), Squared(), Absolute(), Huber(0.7), Poisson()]
+LOSSES = [
+    Hinge(),
+    SquaredHinge(),
+    Log(),
+    Squared(),
+    Absolute(),
+    Huber(0.7),
+    Poisson(),
+    Quantile(0.8),
+    Gamma(),
+]
 names = [type(loss).__name__ for loss in LOSSES]
 
 
@@ -69,6 +81,8 @@ def make_problem(loss, seed, lam, sparse, weighted, fit_intercept=True, n=40, d=
     elif loss.traits.targets == COUNTS:
         X *= 0.2  # explicit steps on exp(p) diverge on larger rows: that is the method, not a bug
         y = rng.poisson(1.0, n).astype(float)
+    elif isinstance(loss, Gamma):
+        y = rng.gamma(2.0, size=n)
     else:
         y = rng.standard_normal(n)
     weight = rng.random(n) + 0.5 if weighted else np.ones(n)

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 from scipy.special import expit
+from sklearn.linear_model import GammaRegressor, QuantileRegressor
 from sklearn.svm import SVR
 
 from monro import LinearClassifier, LinearRegressor
@@ -308,3 +309,28 @@ def test_an_implicit_step_under_inverse_t_regularises_the_intercept(loss):
 
     np.testing.assert_allclose(model.coef_, along * x, rtol=1e-8)
     np.testing.assert_allclose(model.intercept_, [along], rtol=1e-8)
+
+
+@pytest.mark.parametrize("solver", ["dual", "aisgd"])
+def test_a_quantile_is_that_of_the_data(solver):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 2))
+    y = X[:, 0] + rng.normal(size=4000)
+    model = LinearRegressor(
+        loss="quantile", quantile=0.9, solver=solver, alpha=1e-3, max_epochs=60, random_state=0
+    ).fit(X, y)
+    assert np.mean(y < model.predict(X)) == pytest.approx(0.9, abs=0.02)
+    peer = QuantileRegressor(quantile=0.9, alpha=0.0, solver="highs").fit(X, y)
+    np.testing.assert_allclose(model.coef_, peer.coef_, atol=0.05)
+
+
+def test_gamma_agrees_with_scikit_learn():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 3))
+    y = rng.gamma(2.0, np.exp(X @ [0.5, -0.3, 0.0] + 1.0) / 2)
+    model = LinearRegressor(loss="gamma", alpha=1e-3, max_epochs=100, random_state=0).fit(X, y)
+    peer = GammaRegressor(alpha=1e-3, max_iter=1000, tol=1e-8).fit(X, y)
+    np.testing.assert_allclose(model.coef_, peer.coef_, atol=0.02)
+    np.testing.assert_allclose(model.predict(X), peer.predict(X), rtol=0.05)
+    with pytest.raises(ValueError, match="y > 0"):
+        model.fit(X, np.zeros(3000))

@@ -27,6 +27,13 @@ def check_number(name: str, value: Any, low: float, *, open_at_low: bool = False
         raise ValueError(f"{name}={value!r}: it must be {above} {low:g}")
 
 
+def check_fraction(name: str, value: Any) -> None:
+    """Raise unless the value is a number between 0 and 1, both excluded."""
+    check_number(name, value, 0.0, open_at_low=True)
+    if value >= 1.0:
+        raise ValueError(f"{name}={value!r}: it must be < 1")
+
+
 def check_integer(name: str, value: Any, low: int) -> None:
     """Raise unless the value is an integer of at least `low`."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
@@ -69,7 +76,4 @@ def check_common(estimator: Any) -> None:
     class_weight = getattr(estimator, "class_weight", None)  # regressors have none
     if isinstance(class_weight, str):
         check_choice("class_weight", class_weight, ["balanced"])
-    fraction = estimator.validation_fraction
-    check_number("validation_fraction", fraction, 0.0, open_at_low=True)
-    if fraction >= 1.0:
-        raise ValueError(f"validation_fraction={fraction!r}: it must be < 1")
+    check_fraction("validation_fraction", estimator.validation_fraction)

@@ -8,7 +8,7 @@ from sklearn.base import RegressorMixin
 from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
 
-from monro.checks.parameters import check_number
+from monro.checks.parameters import check_fraction, check_number
 from monro.checks.rows import row_weights, validate_rows
 from monro.fitting.run import LabelledRows
 from monro.linear.base import LinearBase
@@ -18,18 +18,21 @@ from monro.rows import Array
 
 
 class LinearRegressor(RegressorMixin, LinearBase):  # type: ignore[misc]
-    r"""Linear regression (least squares, absolute, Huber or Poisson), by stochastic approximation.
+    r"""Linear regression, of means, medians and quantiles, by stochastic approximation.
 
     Minimises ``alpha/2 ‖w‖² + mean_i ℓ(w·x_i + b, y_i)``; see `LinearClassifier` for the parameters
     not listed here.
 
     Parameters
     ----------
-    loss : {"squared", "absolute", "huber", "poisson"}
-        ``(p-y)²/2``; ``|p-y|``; squared for ``|p-y| <= delta`` and linear beyond; or
-        ``exp(p) - yp``, with log link, for counts y ≥ 0.
+    loss : {"squared", "absolute", "huber", "quantile", "poisson", "gamma"}
+        ``(p-y)²/2``; ``|p-y|``; squared for ``|p-y| <= delta`` and linear beyond;
+        ``quantile·(y-p)`` below y and ``(1-quantile)·(p-y)`` above; or, with log link,
+        ``exp(p) - yp`` for counts y ≥ 0 and ``y exp(-p) + p`` for y > 0.
     delta : float
         The residual at which Huber's loss changes from squared to linear.
+    quantile : float
+        Which quantile of y the loss "quantile" predicts, between 0 and 1.
 
     Attributes
     ----------
@@ -67,9 +70,11 @@ class LinearRegressor(RegressorMixin, LinearBase):  # type: ignore[misc]
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
+        quantile: float = 0.5,
     ):
         self.loss = loss
         self.delta = delta
+        self.quantile = quantile
         self.solver = solver
         self.schedule = schedule
         self.alpha = alpha
@@ -102,6 +107,7 @@ class LinearRegressor(RegressorMixin, LinearBase):  # type: ignore[misc]
     ) -> LabelledRows:
         check_linear_parameters(self, self._losses)
         check_number("delta", self.delta, 0.0, open_at_low=True)
+        check_fraction("quantile", self.quantile)
         X, y = validate_rows(self, X, y, reset=reset, names=names)
         try:
             y = np.ascontiguousarray(y, dtype=np.float64)

@@ -14,6 +14,7 @@ from monro.linear.problem import Problem
 from monro.linear.solvers import make_solver
 from monro.losses import (
     COUNTS,
+    POSITIVE,
     SIGNS,
     Absolute,
     Gamma,
@@ -78,11 +79,10 @@ def make_problem(loss, seed, lam, sparse, weighted, fit_intercept=True, n=40, d=
     X = rng.standard_normal((n, d)) * (rng.random((n, d)) < (0.2 if sparse else 0.4))
     if loss.traits.targets == SIGNS:
         y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
-    elif loss.traits.targets == COUNTS:
+    elif loss.traits.targets in (COUNTS, POSITIVE):
         X *= 0.2  # explicit steps on exp(p) diverge on larger rows: that is the method, not a bug
-        y = rng.poisson(1.0, n).astype(float)
-    elif isinstance(loss, Gamma):
-        y = rng.gamma(2.0, size=n)
+        counts = loss.traits.targets == COUNTS
+        y = rng.poisson(1.0, n).astype(float) if counts else rng.gamma(2.0, size=n)
     else:
         y = rng.standard_normal(n)
     weight = rng.random(n) + 0.5 if weighted else np.ones(n)

@@ -86,7 +86,7 @@ def _one_vs_each_bound(z: Array, log_c: Array) -> Any:
 class OneVsEach(NamedTuple):
     """Eq. 10: ``Σ c_k log σ(s_y - s_k)``, without a local variable."""
 
-    def initial(self) -> tuple[float, float]:
+    def initial(self, n_classes: int) -> tuple[float, float]:
         """Return the state of an example, which is not used."""
         return 1.0, 1.0
 

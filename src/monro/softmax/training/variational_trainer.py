@@ -115,7 +115,7 @@ class AugmentReduceTrainer(SoftmaxTrainer):
                 if self.spread is None
                 else make_posterior(plan.link, problem.X, self.spread, plan.examples, m)
             )
-        g = np.empty((plan.examples, m + 1), state.W.dtype)
+        g = np.empty((self._batch, m + 1), state.W.dtype)
         bound = 0.0
         for start in range(0, order.size, plan.examples):
             batch = order[start : start + plan.examples]
@@ -164,6 +164,11 @@ class AugmentReduceTrainer(SoftmaxTrainer):
         borders = np.linspace(0, n, self.n_jobs + 1).astype(int)
         return list(self._pool.map(work, borders[:-1], borders[1:]))
 
+    @property
+    def _batch(self) -> int:
+        """The largest number of rows in a batch."""
+        return min(self.plan.examples, self.size)
+
     @cached_property
     def _is_lazy(self) -> bool:
         """Whether M steps are on the weights that a batch has touched; it is exact without a ridge.
@@ -172,12 +177,12 @@ class AugmentReduceTrainer(SoftmaxTrainer):
         """
         plan, X = self.plan, self.problem.X
         row = X.nnz / X.shape[0] if sp.issparse(X) else X.shape[1]
-        touched = plan.examples * (self.sampler.per_step + 1) * row
+        touched = self._batch * (self.sampler.per_step + 1) * row
         return plan.alpha == 0.0 and self.spread is None and 8 * touched < self.state.W.size
 
     @cached_property
     def _lists(self) -> ClassSteps:
-        entries = self.plan.examples * (self.sampler.per_step + 1)
+        entries = self._batch * (self.sampler.per_step + 1)
         slots = self.state.bias.size
         return ClassSteps(
             np.empty(min(entries, slots), np.int64),

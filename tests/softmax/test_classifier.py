@@ -80,14 +80,6 @@ def test_lbfgs_finds_where_the_gradient_vanishes():
     np.testing.assert_allclose(residuals.mean(axis=0), 0.0, atol=1e-6)
 
 
-def test_u_max_starts_as_algorithm_1():
-    X, y = np.zeros((40, 2)), np.arange(40) % 20
-    model = SoftmaxClassifier(
-        solver="umax", init="zero", learning_rate=1e-12, max_epochs=1, warm_start=True
-    ).fit(X, y)
-    np.testing.assert_allclose(model._fitted.local[1], np.log(20), rtol=1e-6)
-
-
 def test_the_papers_radius_holds_at_the_optimum_and_b_u_counts_classes_only():
     """Lemmas 1 and 2: B_W = √(2 log K/alpha), B_u = log(1 + (K - 1) e^{2 B_x B_W})."""
     X, y = make_data(n=60, d=3, n_classes=20)

@@ -97,7 +97,6 @@ class Traits(NamedTuple):
     few: int = 0  # the number of classes up to which every step uses all of them
     draws: Draws = Draws.OTHERS
     is_bounded: bool = False  # takes delta and radius
-    starts_at_log_k: bool = False  # local variables, where weights start at 0 (Algorithm 1 of 000)
     has_partial_fit: bool = True
     takes_rate: bool = True
     links: tuple[str, ...] = ("softmax",)
@@ -122,7 +121,7 @@ SOLVERS = {
     "implicit": Traits(
         _implicit, _BOTH, sampling="neighbour", few=256, is_implicit=True, damping=0.1
     ),
-    "umax": Traits(_umax, _BOTH, sampling="frequency", is_bounded=True, starts_at_log_k=True),
+    "umax": Traits(_umax, _BOTH, sampling="frequency", is_bounded=True),
     "vanilla": Traits(_vanilla, _BOTH, sampling="frequency"),
     "augment-reduce": Traits(
         examples=500,

@@ -11,7 +11,6 @@ from monro.softmax.kernel.sweep import label_scores
 from monro.softmax.metrics import losses
 from monro.softmax.model import Weights, scores
 from monro.softmax.plan import Plan
-from monro.softmax.solvers import SOLVERS
 from monro.softmax.training.problem import SoftmaxProblem
 
 _CHUNK_ROWS = 4096
@@ -88,6 +87,6 @@ def reset(init: str, plan: Plan, problem: SoftmaxProblem, state: State) -> None:
     state.scale[:] = 1.0
     state.bias[:] = MASKED_SCORE
     state.bias[: problem.n_classes] = 0.0
-    state.u[:] = np.log(problem.n_classes) if SOLVERS[plan.solver].starts_at_log_k else 0.0
+    state.u[:] = 0.0  # as the authors of 000; their Algorithm 1 says log K (docs/results.md)
     if init == "auto":
         set_intercept_optimum(plan, problem, state)

@@ -15,7 +15,7 @@ from tests.test_doctests import ROOT, blocks
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("cluster")]
 
 
-@pytest.mark.parametrize("name", ["softmax", "linear", "train_loop"])
+@pytest.mark.parametrize("name", ["softmax", "linear", "ray_train"])
 def test_docstrings(name):
     result = doctest.testmod(importlib.import_module(f"monro.ray.{name}"))
     assert result.attempted > 5

@@ -228,7 +228,7 @@ def test_a_truncated_file_is_an_error(model_file):
     for length in [*range(600), *range(600, len(whole), 97)]:
         model_file.write_bytes(whole[:length])
         text = failure(model_file)
-        assert "cut short" in text or "no monro model" in text
+        assert "cut short" in text or "not a monro model" in text
 
 
 def test_an_array_of_another_shape_is_an_error(model_file):
@@ -254,7 +254,7 @@ def test_a_flipped_bit_anywhere_is_an_error(model_file):
 def test_a_foreign_file_is_an_error(tmp_path, content):
     path = tmp_path / "foreign"
     path.write_bytes(content)
-    assert "no monro model" in failure(path) or "cut short" in failure(path)
+    assert "not a monro model" in failure(path) or "cut short" in failure(path)
 
 
 def test_tensors_of_another_program_are_an_error(tmp_path):
@@ -267,7 +267,7 @@ def test_a_checkpoint_is_not_a_model(tmp_path):
     X, y = make_data()
     path = tmp_path / "checkpoint"
     LinearClassifier(random_state=0).fit(X, y, checkpoint=path)
-    assert "no monro model: it is a monro checkpoint" in failure(path)
+    assert "not a monro model: it is a monro checkpoint" in failure(path)
 
 
 def test_a_newer_file_asks_for_a_newer_monro(model_file, monkeypatch):

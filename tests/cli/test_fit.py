@@ -122,7 +122,7 @@ def test_inputs_and_files_that_are_not_models_are_not_overwritten(folder, tmp_pa
     data.write_bytes((folder / "binary.train").read_bytes())
     before = data.read_bytes()
     assert "this is what is to be read" in failure("fit", data, data)
-    assert "exists, and is no model" in failure("fit", folder / "binary.train", data)
+    assert "exists, and is not a model" in failure("fit", folder / "binary.train", data)
     for out in (data, folder / "binary.monro"):
         text = failure("predict", folder / "binary.monro", data, "--out", out)
         assert "this is what is to be read" in text
@@ -241,7 +241,7 @@ def test_a_killed_command_resumes(folder, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "what"),
     [
-        ("nan.svm", b"1 1:1\n0 2:nan\n", "line 2: the value of '2:nan' is no number"),
+        ("nan.svm", b"1 1:1\n0 2:nan\n", "line 2: the value of '2:nan' is not a number"),
         ("negative.svm", b"1 1:1\n0 -2:1\n", "line 2: '-2:1' has a negative feature number"),
         ("unsorted.svm", b"1 2:1 1:1\n", "line 1: the feature '1:1' is repeated, or out of order"),
         ("malformed.svm", b"1 1:1\n0 2=3\n", "line 2: '2=3' is no feature:value"),

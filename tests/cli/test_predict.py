@@ -101,7 +101,10 @@ def test_a_closed_pipe_is_no_error(folder):
             ["predict", "{}/binary.monro", "{}/binary.test", "--proba", "--top-k", "2"],
             "give one of them",
         ),
-        (["predict", "{}/binary.train", "{}/binary.test"], "binary.train: this is no monro model"),
+        (
+            ["predict", "{}/binary.train", "{}/binary.test"],
+            "binary.train: this is not a monro model",
+        ),
         (["predict", "{}/nothing", "{}/binary.test"], "nothing: there is no such file"),
         (["evaluate", "{}/binary.monro", "{}/three.test"], "row 1 has the label"),
         (

@@ -67,14 +67,14 @@ def test_the_program_ends_with_status_0_or_not():
 @pytest.mark.parametrize("error", [ValueError, OSError, ArithmeticError])
 def test_bad_input_ends_with_one_line_and_status_1(error, monkeypatch, capsys):
     def fail():
-        raise error("row 3 of data.txt is no number")
+        raise error("row 3 of data.txt is not a number")
 
     monkeypatch.setattr(cli, "app", fail)
     with pytest.raises(SystemExit) as ended:
         cli.main()
 
     assert ended.value.code == 1
-    assert capsys.readouterr() == ("", "monro: row 3 of data.txt is no number\n")
+    assert capsys.readouterr() == ("", "monro: row 3 of data.txt is not a number\n")
 
 
 def test_bad_input_to_the_program_itself(tmp_path):

@@ -79,7 +79,7 @@ def test_a_damaged_line_is_named(results, tmp_path):
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join([*lines[:3], "not JSON\n", *lines[4:]]))
     text = failure("report", results, "--out", tmp_path / "page.html")
-    assert text == f"{path}, line 4: this is no line of results; remove the line or the file"
+    assert text == f"{path}, line 4: this is not a line of results; remove the line or the file"
     assert not (tmp_path / "page.html").exists()
     assert "line 4" in failure("reproduce", STUDY.name, "--out", results)
 

@@ -66,7 +66,7 @@ def test_vectors_must_have_equal_lengths_and_no_missing_values():
     table = pa.table({"x": [[1.0], [float("nan")]]})
     assert "row 2, column 'x': a value is nan" in failure(table, None)
     table = pa.table({"x": [["word"]]})
-    assert "row 1, column 'x': 'word' is no number" in failure(table, None)
+    assert "row 1, column 'x': 'word' is not a number" in failure(table, None)
 
 
 def test_sparse_rows_are_made_canonical():
@@ -106,7 +106,7 @@ def test_columns_must_exist():
     table = pa.table({"a": [1], "b": ["word"]})
     assert "there is no column 'c'" in failure(table, "c")
     assert "no column besides the labels" in failure(table.select(["a"]), "a")
-    assert "row 1, column 'b': 'word' is no number" in failure(table, "a")
+    assert "row 1, column 'b': 'word' is not a number" in failure(table, "a")
 
 
 def test_errors_locate_rows_within_the_whole_data_set():

@@ -246,7 +246,7 @@ def test_messages(tmp_path):
         return str(caught.value)
 
     assert "there is no such file" in failure(tmp_path / "nowhere")
-    assert "this is no store and no Parquet" in failure(tmp_path)
+    assert "this is neither a store nor Parquet" in failure(tmp_path)
     write_store([(X, y)], tmp_path / "store")
     assert "a store has its own labels" in failure(tmp_path / "store", y)
     assert "there are no chunks" in failure(iter([]))

@@ -241,7 +241,7 @@ def test_a_header_that_makes_no_sense_says_so(tmp_path, change):
 
 
 def test_a_plain_folder_and_a_newer_store_are_errors(tmp_path):
-    assert "no store; make one with `monro data convert`" in failure(open_store, tmp_path)
+    assert "not a store; make one with `monro data convert`" in failure(open_store, tmp_path)
     convert(make_file(tmp_path), tmp_path / "store")
     path = tmp_path / "store" / "header.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 9}))

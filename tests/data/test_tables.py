@@ -83,7 +83,7 @@ def test_parquet_of_both_precisions(tmp_path):
     [
         ("a,label\n1,0\n2\n", "line 3: the line has 1 columns, the first one 2"),
         ("a,label\n1,0\n2,1,3\n", "line 3: the line has 3 columns, the first one 2"),
-        ("a,label\n1,0\nx,1\n", "line 3: column 'a': 'x' is no number; encode it as numbers"),
+        ("a,label\n1,0\nx,1\n", "line 3: column 'a': 'x' is not a number; encode it as numbers"),
         ("a,label\n1,0\n,1\n", "line 3: column 'a': the value is missing; fill it in"),
         ("a,label\n1,0\nnan,1\n", "line 3: column 'a': the value is"),
         ("a,label\n1,0\n2,\n", "line 3: column 'label': the label is missing; drop the row"),
@@ -96,7 +96,7 @@ def test_parquet_of_both_precisions(tmp_path):
         ("label\n1\n", "no column besides the labels"),
         ("a,label\n", "the table has no rows"),
         ("", "the file is empty"),
-        ("a,label\n1,0\n\n\nx,1\n", "line 5: column 'a': 'x' is no number"),
+        ("a,label\n1,0\n\n\nx,1\n", "line 5: column 'a': 'x' is not a number"),
         ("a,label\n1,u\n2,\n3,v\n", "line 3: column 'label': the label is missing"),
         (b"a,label\n1,0\n2,\xff\n", "line 3: the text is not UTF-8; convert it"),
     ],

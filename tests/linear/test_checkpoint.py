@@ -142,7 +142,7 @@ def test_a_file_that_is_no_checkpoint_is_left_alone(tmp_path):
     X, y = make_data()
     path = tmp_path / "rows.svm"
     path.write_text("1 1:1\n")
-    with pytest.raises(CheckpointError, match=r"no monro model; for a checkpoint, give another"):
+    with pytest.raises(CheckpointError, match=r"not a monro model; for a checkpoint, give another"):
         LinearClassifier().fit(X, y, checkpoint=path)
     assert path.read_text() == "1 1:1\n"
 

@@ -55,7 +55,7 @@ def test_the_plan_for_many_classes():
 def test_the_first_record_says_what_was_chosen_and_why():
     X, y = make_data()
     few = SoftmaxClassifier(random_state=0, max_epochs=1).fit(X, y).history_[0]["chosen"]
-    assert "sampling: all 4 classes at every step, for they are few" in few
+    assert "sampling: all 4 classes at every step, because they are few" in few
     assert "formulation: raman" in few
     assert "trials" in few
     model = SoftmaxClassifier(random_state=0, max_epochs=1, classes=range(1000)).fit(X, y)

@@ -135,7 +135,9 @@ def test_a_bad_line_in_the_middle_is_named(tmp_path, line):
     lines[1] = line
     path.write_bytes(b"\n".join(lines))
 
-    with pytest.raises(DataError, match=r"results\.jsonl, line 2: this is no line of results; re"):
+    with pytest.raises(
+        DataError, match=r"results\.jsonl, line 2: this is not a line of results; re"
+    ):
         Journal(path)
     assert path.read_bytes().split(b"\n") == lines
 

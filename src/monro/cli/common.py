@@ -138,7 +138,7 @@ def check_model(model: Path, data_name: str, checkpoint: Path | None) -> None:
     check_output(model, data_name, *([checkpoint] if checkpoint else []))
     if model.is_file() and model.stat().st_size and kind_of(model) != "model":
         raise ValueError(
-            f"{model}: this file exists, and is no model; give another name, or remove it"
+            f"{model}: this file exists, and is not a model; give another name, or remove it"
         )
 
 

@@ -174,7 +174,9 @@ def _lists(pa: Any, table: Any, name: str, locator: RowLocator) -> tuple[Any, Ar
     if flat.null_count or not is_numeric(flat.type):
         at = first_null(flat) if flat.null_count else 0
         row = int(np.searchsorted(np.cumsum(lengths), at, side="right"))
-        what = "a value is missing" if flat.null_count else f"{flat[at].as_py()!r:.40} is no number"
+        what = (
+            "a value is missing" if flat.null_count else f"{flat[at].as_py()!r:.40} is not a number"
+        )
         raise locator.error(min(row, lengths.size - 1), name, what, "give numbers")
     return flat, lengths
 

@@ -35,14 +35,17 @@ LARGEST_COLUMN = 2**31 - 2
 # Error codes of `scan_rows`; the messages are below.
 _NO_LABEL_NUMBER, _NO_FEATURE, _NEGATIVE, _TOO_LARGE, _NO_VALUE, _NO_BLANK, _UNSORTED = range(1, 8)
 _MESSAGES = {
-    _NO_LABEL_NUMBER: ("the label {} is no number", "begin each line with a number"),
+    _NO_LABEL_NUMBER: ("the label {} is not a number", "begin each line with a number"),
     _NO_FEATURE: ("{} is no feature:value", "write a whole number, a colon and a number"),
     _NEGATIVE: ("{} has a negative feature number", "number features from 0 or 1"),
     _TOO_LARGE: (
         "{} has a feature number above 2,147,483,646",
         "hash or renumber the features",
     ),
-    _NO_VALUE: ("the value of {} is no number", "give a finite number, or leave the feature out"),
+    _NO_VALUE: (
+        "the value of {} is not a number",
+        "give a finite number, or leave the feature out",
+    ),
     _NO_BLANK: ("{} follows a number without a blank", "separate features by blanks"),
     _UNSORTED: (
         "the feature {} is repeated, or out of order",

@@ -58,7 +58,7 @@ def open_source(data: Any, target: Any, dtype: str | None, *, weighted: bool) ->
             return map_store(path)
         if path.exists() and not is_parquet(path):
             raise DataError(
-                "this is no store and no Parquet",
+                "this is neither a store nor Parquet",
                 path,
                 cure="make a store with `monro data convert`, or read it with monro.data.read",
             )

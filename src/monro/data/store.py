@@ -81,7 +81,7 @@ def map_store(path: str | Path) -> tuple[Any, MappedLabels, Layout]:
         kind, version = header["monro"], header["version"]
     except FileNotFoundError:
         raise DataError(
-            "this folder is no store", path, cure="make one with `monro data convert`"
+            "this folder is not a store", path, cure="make one with `monro data convert`"
         ) from None
     except (ValueError, KeyError, TypeError, UnicodeDecodeError):
         raise damaged from None

@@ -252,7 +252,7 @@ def is_single(kind: Any) -> bool:
 
 
 def numbers_of(column: Any, label: str, locator: RowLocator) -> Array:
-    """Return a column of features; raise an error that names the first cell that is no number."""
+    """Return a column of features; raise an error naming the first cell that is not a number."""
     if column.null_count:
         cure = "fill it in, or drop the row"
         raise locator.error(first_null(column), label, "the value is missing", cure)
@@ -260,7 +260,7 @@ def numbers_of(column: Any, label: str, locator: RowLocator) -> Array:
         cells = column.to_pylist()
         row = next((k for k, cell in enumerate(cells) if not _is_number(str(cell))), 0)
         cure = "encode it as numbers, or drop the column"
-        raise locator.error(row, label, f"{str(cells[row])[:40]!r} is no number", cure)
+        raise locator.error(row, label, f"{str(cells[row])[:40]!r} is not a number", cure)
     values = np.asarray(column.to_numpy(), dtype=np.float64)
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:

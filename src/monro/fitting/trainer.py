@@ -82,8 +82,11 @@ class Trainer(ABC):
         """Return the objective, which `tol` applies to if no rows are held out."""
 
     def validation_loss(self) -> float:
-        """Return the mean loss of the rows held out."""
-        raise NotImplementedError
+        """Return the mean loss of the rows held out.
+
+        Called only if the run has a hold-out; models without one need not define it.
+        """
+        raise TypeError(f"{type(self).__name__} has no hold-out")
 
     # ----------------------------------------------------------------------------------- results
 

@@ -95,7 +95,9 @@ class Checkpoint:
                 self.saved = read_container(self.path, "checkpoint")
             except ModelFileError as error:
                 advice = (
-                    "give another path" if "no monro" in str(error) else "delete it to start over"
+                    "give another path"
+                    if "not a monro" in str(error)
+                    else "delete it to start over"
                 )
                 what = str(error).partition(";")[0]
                 raise CheckpointError(f"{what}; for a checkpoint, {advice}") from None

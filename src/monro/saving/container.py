@@ -74,7 +74,7 @@ def read_container(path: str | Path, kind: str) -> Contents:
     if header.get("monro") != kind:
         found = header.get("monro")
         what = f"it is a monro {found}" if found else "its arrays are not those of monro"
-        raise ModelFileError(f"{path}: this is no monro {kind}: {what}")
+        raise ModelFileError(f"{path}: this is not a monro {kind}: {what}")
     version = header.get("version", "")
     if not version.isdigit() or int(version) > VERSION:
         raise ModelFileError(
@@ -104,7 +104,7 @@ def _read_header(path: Path) -> dict[str, str]:
         raise ModelFileError(f"{path}: there is no such file") from None
     except IsADirectoryError:
         raise ModelFileError(f"{path}: this is a folder, not a model file") from None
-    foreign = ModelFileError(f"{path}: this is no monro model; give a file that `save` wrote")
+    foreign = ModelFileError(f"{path}: this is not a monro model; give a file that `save` wrote")
     if not text.startswith(b"{") or length > _LONGEST_HEADER:
         raise foreign
     if len(text) < length:

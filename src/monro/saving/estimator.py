@@ -45,7 +45,7 @@ def load(path: str | Path) -> Any:
     Raises
     ------
     monro.errors.ModelFileError
-        If the file is no model, is damaged or truncated, or was written by a newer monro.
+        If the file is not a model, is damaged or truncated, or was written by a newer monro.
 
     Examples
     --------

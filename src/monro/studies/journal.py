@@ -52,7 +52,10 @@ class Journal:
                 outcome = Outcome(trial, entry["result"], entry["provenance"])
             except (ValueError, KeyError, TypeError):
                 raise DataError(
-                    "this is no line of results", self.path, number, "remove the line or the file"
+                    "this is not a line of results",
+                    self.path,
+                    number,
+                    "remove the line or the file",
                 ) from None
             self.outcomes[trial.key] = outcome
         if rest:

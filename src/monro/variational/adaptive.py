@@ -15,7 +15,7 @@ from monro.rows import Array, Rows, add, update_each
 
 _AVERAGE_DECAY = 0.9
 _RATE_DECAY, _DECAY_EVERY = 0.9, 2000
-RESCALE_EVERY = 256  # steps: 0.9^-256 is no number that overflows
+RESCALE_EVERY = 256  # steps: 0.9^-256 does not overflow
 
 
 def rate_of_step(rho: float, t: int) -> float:

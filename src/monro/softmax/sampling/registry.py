@@ -190,7 +190,7 @@ SAMPLING = {
     "neighbour": Sampling(
         _neighbour,
         _default_neighbours,
-        "by neighbours' labels and by frequency, for they are many",
+        "by neighbours' labels and by frequency, because they are many",
         order=ClassOrder.SIMILARITY,
         in_blocks=True,
         needs_local_variables=True,

@@ -246,7 +246,7 @@ class ShardedTrainer(Trainer):
     def check(self, record: Record) -> None:
         """Raise DivergenceError if the loss is not finite: implicit steps do not diverge."""
         if not np.isfinite(record["loss"]):
-            raise DivergenceError("the loss is no number: scale the features")
+            raise DivergenceError("the loss is not a number: scale the features")
 
     def ridge(self) -> float:
         """Return ``alpha/2 ‖W‖²``."""

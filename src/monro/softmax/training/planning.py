@@ -100,7 +100,7 @@ def explain(estimator: Any, plan: Plan, n_classes: int, trials: int) -> str:
     """Return a line that says how each "auto" was resolved and why; empty if none was used."""
     parts = []
     if estimator.sampling == "auto" and plan.uses_all_classes:
-        parts.append(f"sampling: all {n_classes} classes at every step, for they are few")
+        parts.append(f"sampling: all {n_classes} classes at every step, because they are few")
     elif estimator.sampling == "auto":
         many = f"{plan.classes} of {n_classes:,} classes a step"
         end = f", all in the last {plan.exact_epochs} epochs" if plan.exact_epochs else ""

@@ -5,31 +5,25 @@ steps for probit and logistic, which are too small to move. Likelihoods are exac
 logistic by quadrature.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cache
-from typing import Any, NamedTuple
-from unittest import mock
+from typing import Any
 
 import numpy as np
 
 from monro import SoftmaxClassifier
-from monro._jit import lanes_leaf
-from monro._math import fast_exp, fast_log
-from monro.links import ENTROPY, LINKS
 from monro.report.content import Curve, Plot, Section, Table
 from monro.rows import Array
-from monro.softmax.training import variational_trainer
 from monro.studies import data
 from monro.studies.cells import number, percent, ratio
 from monro.studies.monitoring import fit_monitored
 from monro.studies.study import Outcome, Study, Tick, Trial, only, where
-from monro.variational.augment_reduce import PlainModel, make_model
 
 TITLES = {"mnist": "MNIST", "bibtex": "Bibtex", "omniglot": "Omniglot"}
 METHODS = ("OVE", "softmax", "probit", "logistic")
 EXACT = "exact softmax"
 PRINTED = ", as printed"  # Algorithm 2 with the paper's local steps
+BASELINES = {"OVE": "ove-adaptive", EXACT: "exact-adaptive"}
 NAMES = {
     "OVE": "OVE",
     "softmax": "A&R, softmax",
@@ -57,63 +51,16 @@ PAPER_BOUND = {"OVE": -1.40e9, "softmax": -2.62e6}
 PAPER_ERROR = {"OVE": 3.65e-6, "softmax": 3.00e-6}
 
 
-# -------------------------------------------------------------------- one-vs-each at the same steps
-
-_BOUND_EVERY = 64  # examples: its logarithms cost as much as a step, which does not need them
-
-
-@lanes_leaf
-def _sigmoids(z: Array, log_c: Array) -> None:
-    """Replace z by ``c σ(z)``; 0 for a masked class."""
-    one = z.dtype.type(1.0)
-    for d in range(z.size):
-        present = one if z[d] > -1e29 else one - one
-        z[d] = present * fast_exp(log_c[d]) / (one + fast_exp(-z[d]))
-
-
-@lanes_leaf
-def _one_vs_each_bound(z: Array, log_c: Array) -> Any:
-    """Return ``Σ c log σ(-z)`` over the classes that are not masked."""
-    one = z.dtype.type(1.0)
-    bound = z.dtype.type(0.0)
-    for d in range(z.size):
-        present = one if z[d] > -1e29 else one - one
-        softplus = max(z[d], one - one) + fast_log(one + fast_exp(-abs(z[d])))
-        bound -= present * fast_exp(log_c[d]) * softplus
-    return bound
-
-
-class OneVsEach(NamedTuple):
-    """Eq. 10: ``Σ c_k log σ(s_y - s_k)``, without a local variable."""
-
-    def initial(self, n_classes: int) -> tuple[float, float]:
-        """Return the state of an example, which is not used."""
-        return 1.0, 1.0
-
-    def draw(self, n: int, rng: np.random.Generator) -> Array:
-        """Return the noise of n examples: none."""
-        return np.zeros((n, 2))
-
-    def local_step(self, z, log_c, memory, i, a, first, second):  # type: ignore[no-untyped-def]
-        """Replace z by the gradient; return the bound."""
-        bound = _BOUND_EVERY * _one_vs_each_bound(z, log_c) if i % _BOUND_EVERY == 0 else 0.0
-        _sigmoids(z, log_c)
-        return bound
-
-
-@contextmanager
-def use_bound(method: str) -> Iterator[str]:
-    """Yield the link to fit with; within the context, fits take the local steps of the method."""
-    link, *printed = method.split(", ")
-    if method == "OVE":
-        model: Any = OneVsEach()
-    else:
-        model = PlainModel(LINKS[link], ENTROPY[link]) if printed else make_model(link)
-    with mock.patch.object(variational_trainer, "make_model", return_value=model):
-        yield "softmax" if method == "OVE" else link
-
-
 # ------------------------------------------------------------------------------------------- trials
+
+
+def _solver(method: str) -> dict[str, Any]:
+    """Return the parameters of a method: its solver and its link."""
+    if method in BASELINES:
+        return {"solver": BASELINES[method]}
+    printed = method.endswith(PRINTED)
+    solver = "augment-reduce-printed" if printed else "augment-reduce"
+    return {"solver": solver, "link": method.removesuffix(PRINTED)}
 
 
 def trials(quick: bool) -> list[Trial]:
@@ -167,11 +114,9 @@ def _fit(method: str, X: Any, y: Array, epochs: int, sizes: dict[str, Any], tick
     """Return a fitted model, and the curve of its bound after each epoch."""
     common: dict[str, Any] = {"random_state": 0, "max_epochs": epochs}
     if method == EXACT:
-        model = SoftmaxClassifier(solver="exact", **common)
-        return model, fit_monitored(model, lambda fitted: {}, tick, X, y)
-    with use_bound(method) as link:
-        model = SoftmaxClassifier(solver="augment-reduce", link=link, **sizes, **common)
-        curve = fit_monitored(model, lambda fitted: {}, tick, X, y)
+        del sizes["classes_per_step"]
+    model = SoftmaxClassifier(**_solver(method), **sizes, **common)
+    curve = fit_monitored(model, lambda fitted: {}, tick, X, y)
     return model, curve | {"bound": [-record["loss"] for record in model.history_]}
 
 

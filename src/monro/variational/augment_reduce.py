@@ -105,6 +105,9 @@ class SoftmaxModel(NamedTuple):
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         return np.zeros((n, 2))
 
+    def noise(self, location: Array, scale: Array) -> tuple[str, Array, Array]:
+        return "softmax", np.log(location), np.ones_like(location)
+
     def local_step(self, z, log_c, memory, i, a, first, second):  # type: ignore[no-untyped-def]
         total = 1.0 + scaled_exponentials(z, log_c)
         eta = memory.location[i]
@@ -117,10 +120,7 @@ class SoftmaxModel(NamedTuple):
 
 
 class PlainModel(NamedTuple):
-    """The E step of Algorithm 2 as published: a Gaussian q for probit, a logistic q for logistic.
-
-    For studies; fits use `GumbelModel` and `GaussianModel`.
-    """
+    """The E step of Algorithm 2 as printed: a Gaussian q for probit, a logistic q for logistic."""
 
     law: Law
     entropy: float  # of the standard distribution
@@ -131,6 +131,10 @@ class PlainModel(NamedTuple):
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         logistic = isinstance(self.law, Logistic)  # compare types: as tuples all laws are equal
         return rng.logistic(size=(n, 2)) if logistic else rng.standard_normal((n, 2))
+
+    def noise(self, location: Array, scale: Array) -> tuple[str, Array, Array]:
+        logistic = isinstance(self.law, Logistic)
+        return "logistic" if logistic else "probit", location, np.logaddexp(0.0, scale)
 
     def local_step(self, z, log_c, memory, i, a, first, second):  # type: ignore[no-untyped-def]
         mu = memory.location[i]
@@ -174,6 +178,9 @@ class GumbelModel(NamedTuple):
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         return np.zeros((n, 2))
+
+    def noise(self, location: Array, scale: Array) -> tuple[str, Array, Array]:
+        return "softmax", np.log(location), np.ones_like(location)
 
     def local_step(self, z, log_c, memory, i, a, first, second):  # type: ignore[no-untyped-def]
         eta = memory.location[i]
@@ -219,6 +226,9 @@ class GaussianModel(NamedTuple):
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         return rng.standard_normal((n, 2))
 
+    def noise(self, location: Array, scale: Array) -> tuple[str, Array, Array]:
+        return "probit", location, 1.0 / np.sqrt(scale)
+
     def local_step(self, z, log_c, memory, i, a, first, second):  # type: ignore[no-untyped-def]
         mu = memory.location[i]
         precision = memory.scale[i]
@@ -256,9 +266,15 @@ def make_model(link: str) -> Any:
     """Return the E step of a link.
 
     Its `initial` returns the location and scale of every q before the first step. Its `draw`
-    returns two draws of the standard noise for each of n examples.
+    returns two draws of the standard noise for each of n examples. Its `noise` returns the link
+    whose standard noise υ has, where ``location + scale υ`` has the distribution q.
     """
     return _MODELS[link]
+
+
+def make_printed_model(link: str) -> Any:
+    """Return the E step of a link as printed in the paper; see `make_model`."""
+    return make_model(link) if link == "softmax" else PlainModel(LINKS[link], ENTROPY[link])
 
 
 def new_augment_reduce_state(

@@ -16,7 +16,7 @@ NAMES = {
     "untuned": "softmax: the default against tuned solvers on six data sets, and at other rates",
     "heldout": "softmax: test log-loss with early stopping, against a tuned LogisticRegression",
     "nextword": "softmax: WikiText-2's next word, 33,278 classes: ablation, rates, variance",
-    "reduce": "augment and reduce: recovery of known coefficients, and classes drawn by frequency",
+    "reduce": "augment and reduce: known coefficients, classes drawn by frequency, time of a step",
     "tagging": "CRF: CoNLL-2000 chunking, against CRFsuite",
     "readers": "reading svmlight text, against scikit-learn's loader",
     "larger": "training on data several times larger than the memory allowed",

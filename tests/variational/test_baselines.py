@@ -12,7 +12,7 @@ from monro import SoftmaxClassifier, load
 from monro.blocks import MASKED_SCORE
 from monro.variational.baselines import OneVsEachModel
 from tests.marks import thorough
-from tests.softmax.data import make_data, parts_of
+from tests.softmax.data import ADAPTIVE, make_data, parts_of
 
 OFTEN = settings(max_examples=25, deadline=None, derandomize=True)
 SEEDS = st.integers(0, 2**32 - 1)
@@ -111,3 +111,12 @@ def test_the_loss_in_the_history_estimates_the_bound(solver, tmp_path):
         assert model.bound(X, y) == pytest.approx(likelihood)
     model.save(tmp_path / "model")
     assert load(tmp_path / "model").bound(X, y) == pytest.approx(model.bound(X, y))
+
+
+def test_all_methods_start_from_the_same_weights():
+    X, y = make_data(n=40)
+    still = {"learning_rate": 1e-12, "max_epochs": 1, "random_state": 3}
+    models = [SoftmaxClassifier(solver=solver, **still).fit(X, y) for solver in ADAPTIVE]
+    for model in models[1:]:
+        np.testing.assert_allclose(model.coef_, models[0].coef_, atol=1e-6)
+    assert np.std(models[0].coef_) == pytest.approx(0.1, rel=0.5)

@@ -209,6 +209,18 @@ def test_verdicts_about_paper_001_follow_from_its_bounds():
     assert verdict("Bibtex, exact softmax: test log-likelihood") == "not reproduced"
 
 
+def test_a_fit_of_paper_001_that_diverges_is_shown_as_such():
+    study = augment_reduce.STUDY
+    found = outcomes_of_paper_001()
+    lost = made("table 3", "bibtex", dict.fromkeys(("log_likelihood", "accuracy", "final_bound")),
+                method="probit, as printed", epochs=500, seed=0)  # fmt: skip
+    test = rows_of(study, [*found, lost], "Test rows")
+    assert test["Bibtex, A&R, probit, as printed"][::2] == ["diverged", "diverged", "–"]
+    verdicts = {one.claim: one for one in study.findings([*found, lost])}
+    of_probit = verdicts["Bibtex, A&R, probit, as printed: accuracy (within 5 %)"]
+    assert of_probit.verdict == "not reproduced"
+
+
 def test_paper_003_beside_ours():
     study = implicit_sgd.STUDY
     fit = {"seconds": 0.1, "error": 0.0525, "cost": 0.15, "rate": 4.0}

@@ -220,6 +220,26 @@ def test_lazy_steps_are_those_of_all_weights(form):
     np.testing.assert_allclose(lazy_b, b, rtol=1e-9)
 
 
+@pytest.mark.parametrize("gamma", [-39.9, -40.1, -1000.0])
+def test_a_printed_step_survives_a_scale_that_underflows(gamma):
+    """σ → 0: the gradient of the entropy in γ is σ'/σ → 1, and log σ → γ."""
+    model = make_printed_model("probit")
+    memory = new_augment_reduce_state(model, 1, 2, np.zeros((2, 0)), np.zeros(2))
+    memory.location[:], memory.scale[:] = 0.5, gamma
+    drawn = DrawnClasses(np.array([[0]], np.int32), np.zeros((1, 1)))
+    gradient = BatchGradient(np.zeros((2, 0)), np.zeros(2))
+    bound = take_batch(
+        model, as_rows(np.empty((1, 0))), np.array([1], np.int32), np.ones(1), np.array([0]),
+        drawn, np.array([[1.0, 0.0]]), 0, np.zeros((2, 0)), np.zeros(2), memory, gradient,
+        PointEstimate(), np.empty(1),
+    )  # fmt: skip
+    entropy = np.log(2 * np.pi * np.e) / 2 + gamma
+    log_density = -(0.5**2) / 2 - np.log(2 * np.pi) / 2
+    assert bound == pytest.approx(log_density + special.log_ndtr(0.5) + entropy, rel=1e-12)
+    assert memory.scale[0] == pytest.approx(gamma + 0.01, abs=1e-9)
+    assert memory.location[0] == pytest.approx(0.5 + 0.01 * (hazard("probit", 0.5) - 0.5))
+
+
 def test_the_first_step_has_no_moving_average():
     w, squares = np.zeros(3), np.zeros(3)
     gradient = np.array([1.0, -4.0, 0.0])

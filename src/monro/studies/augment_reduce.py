@@ -4,9 +4,21 @@ Settings and steps are the paper's for every method. Likelihoods are exact, for 
 by quadrature.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from monro.report.content import Curve, Plot, Section, Table
+from monro.studies.augment_reduce_paper import (
+    METRICS,
+    OTHER_DATA,
+    OTHER_STEPS,
+    PAPER_BOUND,
+    PAPER_EPOCH,
+    PAPER_ERROR,
+    name_of,
+    published_figure,
+)
 from monro.studies.augment_reduce_runs import (
     EXACT,
     METHODS,
@@ -24,6 +36,7 @@ from monro.studies.finding import (
     REPRODUCED,
     UNCLEAR,
     Finding,
+    Values,
     alike,
     below,
     holds,
@@ -32,39 +45,20 @@ from monro.studies.finding import (
 )
 from monro.studies.study import Outcome, Study, only, results, seconds_alone, where
 
-NAMES = {"softmax": "A&R, softmax", "probit": "A&R, probit", "logistic": "A&R, logistic"}
-PAPER_EPOCH = {  # Table 2, seconds: OVE, softmax, probit, logistic
-    "": (11.3, 11.8, None, None),
-    "mnist": (0.336, 0.337, 0.431, 0.511),
-    "bibtex": (0.181, 0.188, 0.244, 0.246),
-    "omniglot": (4.47, 4.65, 5.63, 5.57),
-}
-PAPER = {  # Table 3: test log-likelihood, accuracy
-    "mnist": ((-0.276, 0.919), (-0.271, 0.924), (-0.302, 0.918), (-0.287, 0.917)),
-    "bibtex": ((-3.300, 0.352), (-3.036, 0.361), (-4.184, 0.346), (-3.151, 0.353)),
-    "omniglot": ((-5.667, 0.179), (-5.171, 0.201), (-7.350, 0.178), (-5.395, 0.184)),
-}
-PAPER_EXACT = {"mnist": (-0.261, 0.927), "bibtex": (-3.188, 0.361)}
-PAPER_BOUND = {"OVE": -1.40e9, "softmax": -2.62e6}
-PAPER_ERROR = {"OVE": 3.65e-6, "softmax": 3.00e-6}
-OTHER_DATA = {
-    "mnist": "",
-    "bibtex": "Bibtex is split into other training and test rows",
-    "omniglot": "the paper does not say how it resized and split the images of Omniglot",
-}
-METRICS = {"log_likelihood": "test log-likelihood", "accuracy": "accuracy"}
 WITHIN = 0.05  # of a published figure
 SYNTHETIC = "no features (section 4.1)"
 
 
-def _name(method: str) -> str:
-    link = method.removesuffix(PRINTED)
-    return NAMES.get(link, link) + method[len(link) :]
+def _values(
+    outcomes: Sequence[Outcome], what: str, *, times: float = 1.0, **wanted: Any
+) -> list[float | None]:
+    """Return a multiple of a figure of Table 3 for each seed; None for one that diverged."""
+    found = [result[what] for result in results(outcomes, "table 3", **wanted)]
+    return _scaled(found, times)
 
 
-def _values(outcomes: Sequence[Outcome], what: str, **wanted: object) -> list[float]:
-    """Return a figure of Table 3, for each seed."""
-    return [result[what] for result in results(outcomes, "table 3", **wanted)]
+def _scaled(values: Values, times: float) -> list[float | None]:
+    return [None if value is None else times * value for value in values]
 
 
 # -------------------------------------------------------------------------------- tables and plots
@@ -90,7 +84,7 @@ def _synthetic(outcomes: Sequence[Outcome]) -> Section:
             continue
         rows.append(
             [
-                _name(method),
+                name_of(method),
                 spread([one["rows"] * one["final_bound"] for one in found], ".4g"),
                 f"{PAPER_BOUND[method]:.3g}",
                 spread([one["log_likelihood"] for one in found], ".6g"),
@@ -146,7 +140,7 @@ def _times(outcomes: Sequence[Outcome]) -> Section:
             rows.append(cells)
     columns = ["seconds an epoch"]
     for method in METHODS:
-        columns += [_name(method), "paper", "paper / ours"]
+        columns += [name_of(method), "paper", "paper / ours"]
     text = (
         "The median of seven epochs, on one thread, of a fit that ran alone. The paper does not "
         "name its machine: read its ratios to ours as orders of magnitude."
@@ -154,32 +148,22 @@ def _times(outcomes: Sequence[Outcome]) -> Section:
     return Section("Time (Table 2)", text, [Table("Median seconds an epoch", columns, rows)])
 
 
-def _published(name: str, method: str, what: str) -> float | None:
-    """Return a figure of the paper's Table 3: None for natural steps, which are not the paper's."""
-    if method == EXACT:
-        pair = PAPER_EXACT[name]
-    elif method in METHODS[2:]:
-        return None
-    else:
-        pair = PAPER[name][METHODS.index(method.removesuffix(PRINTED))]
-    return pair[list(METRICS).index(what)]
-
-
 def _predictive(outcomes: Sequence[Outcome]) -> Section:
     rows = []
     for name, title in TITLES.items():
         for method in methods(name):
-            found = results(outcomes, "table 3", data=name, method=method)
+            wanted: dict[str, Any] = {"data": name, "method": method}
+            found = results(outcomes, "table 3", **wanted)
             if not found:
                 continue
             errors = [one["sampling_error"] for one in found if "sampling_error" in one]
-            accuracy = _published(name, method, "accuracy")
+            accuracy = published_figure(name, method, "accuracy")
             rows.append(
                 [
-                    f"{title}, {_name(method)}",
-                    spread([one["log_likelihood"] for one in found], ".3f"),
-                    number(_published(name, method, "log_likelihood"), ".3f"),
-                    spread([100.0 * one["accuracy"] for one in found], ".1f"),
+                    f"{title}, {name_of(method)}",
+                    spread(_values(outcomes, "log_likelihood", **wanted), ".3f"),
+                    number(published_figure(name, method, "log_likelihood"), ".3f"),
+                    spread(_values(outcomes, "accuracy", times=100.0, **wanted), ".1f"),
                     number(None if accuracy is None else 100.0 * accuracy, ".1f"),
                     spread(errors, ".3f"),
                 ]
@@ -207,7 +191,7 @@ def _bounds(outcomes: Sequence[Outcome]) -> Section:
             seconds = _mean(_epoch_seconds(outcomes, name, method))
             if seconds is not None:
                 x["seconds"] = [seconds * epoch for epoch in result["epochs"]]
-            curves.append(Curve(_name(method), x, result["bound"]))
+            curves.append(Curve(name_of(method), x, result["bound"]))
         exact = only(outcomes, "table 3", data=name, method=EXACT)
         if exact is not None and curves:
             ends = {axis: [0.0, max(values)] for axis, values in curves[0].x.items()}
@@ -242,7 +226,7 @@ def _about_synthetic(outcomes: Sequence[Outcome]) -> list[Finding]:
     errors = {m: [one["mean_error"] for one in f] for m, f in found.items()}
     rows = []
     for method in METHODS[:2]:
-        what, paper = f"10,000 classes, {_name(method)}", PAPER_BOUND[method]
+        what, paper = f"10,000 classes, {name_of(method)}", PAPER_BOUND[method]
         rows.append(near(f"{what}: bound", paper, bounds[method], within=WITHIN, form=".3g"))
         paper, why = PAPER_ERROR[method], "the labels are other random draws"
         values = errors[method]
@@ -267,7 +251,7 @@ def _about_bounds(outcomes: Sequence[Outcome], name: str) -> list[Finding]:
     """Return the claims about Figure 2, of the bounds at the end of the fits."""
     title = TITLES[name]
     losses = {
-        method: [-one for one in _values(outcomes, "final_bound", data=name, method=method)]
+        method: _values(outcomes, "final_bound", times=-1.0, data=name, method=method)
         for method in ("OVE", "softmax", EXACT)
     }
     rows = []
@@ -294,11 +278,11 @@ def _about_prediction(outcomes: Sequence[Outcome], name: str) -> list[Finding]:
         published = {
             method: paper
             for method in methods(name)
-            if values[method] and (paper := _published(name, method, what)) is not None
+            if values[method] and (paper := published_figure(name, method, what)) is not None
         }
         for method, paper in published.items():
-            claim = f"{title}, {_name(method)}: {label}"
-            why = OTHER_DATA[name]
+            claim = f"{title}, {name_of(method)}: {label}"
+            why = OTHER_STEPS if method.endswith(PRINTED) else OTHER_DATA[name]
             rows.append(near(claim, paper, values[method], within=WITHIN, form=".3f", because=why))
         if {"softmax", "OVE"} <= set(published):
             claim = f"{title}: A&R has a higher {label} than OVE"
@@ -309,16 +293,22 @@ def _about_prediction(outcomes: Sequence[Outcome], name: str) -> list[Finding]:
     return rows
 
 
-def _above(claim: str, paper: str, higher: list[float], lower: list[float]) -> Finding:
-    found = below(claim, paper, [-one for one in higher], [-one for one in lower])
+def _above(claim: str, paper: str, higher: Values, lower: Values) -> Finding:
+    found = below(claim, paper, _scaled(higher, -1.0), _scaled(lower, -1.0))
     return found._replace(here=f"{spread(higher, '.3f')} and {spread(lower, '.3f')}")
 
 
-def _order(claim: str, published: dict[str, float], values: dict[str, list[float]]) -> Finding:
+def _order(
+    claim: str, published: dict[str, float], values: Mapping[str, Sequence[float | None]]
+) -> Finding:
     """Compare the order of the methods, best first, in the paper and for each seed."""
 
-    def ordered(figures: dict[str, float]) -> str:
-        return " > ".join(map(_name, sorted(figures, key=lambda method: -figures[method])))
+    def ordered(figures: Mapping[str, float | None]) -> str:
+        def worse(method: str) -> float:
+            figure = figures[method]
+            return math.inf if figure is None else -figure
+
+        return " > ".join(map(name_of, sorted(figures, key=worse)))
 
     paper = ordered(published)
     n = min(len(values[method]) for method in published)
@@ -336,7 +326,7 @@ def _about_times(outcomes: Sequence[Outcome]) -> list[Finding]:
         paper = dict(zip(METHODS, PAPER_EPOCH[name], strict=True))
         for method, ours in seconds.items():
             if ours:
-                what = f"{title}, {_name(method)}: seconds an epoch"
+                what = f"{title}, {name_of(method)}: seconds an epoch"
                 rows.append(measured(what, number(paper[method], ".3g"), spread(ours, ".3f")))
         if seconds["softmax"] and seconds["OVE"]:
             claim = f"{title}: an epoch of A&R takes about as long as one of OVE: seconds"
@@ -376,7 +366,8 @@ STUDY = Study(
         "The labels of section 4.1 are other random draws, so that another number of classes "
         "occurs.",
         "A step draws one class from each of |S| equal strata of the classes, where the paper "
-        "draws |S| of all. Seeds change the initial weights, the batches and the classes drawn.",
+        "draws |S| of all. In the sizes of local steps t counts the epochs. Seeds change the "
+        "initial weights, the batches and the classes drawn.",
     ),
     is_timed,
 )

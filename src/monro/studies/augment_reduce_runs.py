@@ -118,6 +118,8 @@ def run(trial: Trial, tick: Tick) -> dict[str, Any]:
     if trial.part == "table 2":
         ends = [0.0, *curve["seconds"]]
         return {"seconds_per_epoch": float(np.median(np.diff(ends)))}
+    if curve["diverged"]:
+        return dict.fromkeys(("log_likelihood", "accuracy", "final_bound"))
     found = _curve(model)
     if have["method"] in ("OVE", "softmax", EXACT):
         found["final_bound"] = model.bound(X, y)

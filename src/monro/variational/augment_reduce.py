@@ -38,6 +38,7 @@ from monro.variational.posterior import add_likelihood_precision, add_score_vari
 
 LOCAL_POWER = 0.9  # a = (1 + visits)^-0.9
 _LOCAL_RATE = 0.01  # of Algorithm 2
+_NARROW = -40.0  # log(1 + e^γ) = e^γ below this γ, to rounding
 _LARGEST_STEP = 3.0  # of μ, by a natural gradient
 _SMALLEST_FACTOR = math.exp(-_LARGEST_STEP)  # of η
 # Gauss–Laguerre nodes and weights, for expectations under a Gumbel distribution.
@@ -120,7 +121,11 @@ class SoftmaxModel(NamedTuple):
 
 
 class PlainModel(NamedTuple):
-    """The E step of Algorithm 2 as printed: a Gaussian q for probit, a logistic q for logistic."""
+    """The E step of Algorithm 2 as printed: a Gaussian q for probit, a logistic q for logistic.
+
+    The t of its step size counts the visits of an example. With many classes its first steps are
+    long, and γ may fall so far that σ is 0 in floating point.
+    """
 
     law: Law
     entropy: float  # of the standard distribution
@@ -134,22 +139,26 @@ class PlainModel(NamedTuple):
 
     def noise(self, location: Array, scale: Array) -> tuple[str, Array, Array]:
         logistic = isinstance(self.law, Logistic)
-        return "logistic" if logistic else "probit", location, np.logaddexp(0.0, scale)
+        sigma = np.maximum(np.logaddexp(0.0, scale), np.finfo(np.float64).tiny)
+        return "logistic" if logistic else "probit", location, sigma
 
     def local_step(self, z, log_c, memory, i, a, first, second):  # type: ignore[no-untyped-def]
         mu = memory.location[i]
         gamma = memory.scale[i]
         sigma = softplus(gamma)
+        narrow = gamma < _NARROW  # then log σ = γ to rounding
         epsilon = mu + sigma * first
         f_slope = slope(self.law, epsilon)
-        bound = log_density(self.law, epsilon) + self.entropy + math.log(sigma)
+        bound = log_density(self.law, epsilon) + self.entropy
+        bound += gamma if narrow else math.log(sigma)
         for d in range(z.size):
             if z[d] > 0.5 * MASKED_SCORE:
                 c = math.exp(log_c[d])
                 f_slope += c * hazard(self.law, epsilon - z[d])
                 bound += c * log_cdf(self.law, epsilon - z[d])
+        entropy_slope = 1.0 if narrow else sigmoid(gamma) / sigma
         mu += _LOCAL_RATE * a * f_slope
-        gamma += _LOCAL_RATE * a * (f_slope * first + 1.0 / sigma) * sigmoid(gamma)
+        gamma += _LOCAL_RATE * a * (f_slope * first * sigmoid(gamma) + entropy_slope)
         memory.location[i] = mu
         memory.scale[i] = gamma
         epsilon = mu + softplus(gamma) * second

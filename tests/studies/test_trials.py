@@ -201,8 +201,12 @@ def test_verdicts_about_paper_001_follow_from_its_bounds():
     assert verdict(tighter, softmax=-0.4, OVE=-0.3) == "not reproduced"
     assert verdict(tighter, softmax=-0.4, OVE=-0.4) == "seeds disagree"
     close = "Bibtex: A&R's bound is close to that of OVE"
+    # The curve of A&R rises from -2: 5 % of that are 0.088.
     assert verdict(close, softmax=-0.24, OVE=-0.10) == "not reproduced"
-    assert verdict(close, softmax=-0.24, OVE=-0.23) == "reproduced"
+    assert verdict(close, softmax=-0.24, OVE=-0.18) == "reproduced"
+    nearly = "Bibtex: A&R's bound nearly reaches"
+    assert verdict(nearly, softmax=-0.24, **{"exact softmax": -0.18}) == "reproduced"
+    assert verdict(nearly, softmax=-0.24, **{"exact softmax": -0.1}) == "not reproduced"
     assert verdict("Bibtex: order of the methods by accuracy") == "not reproduced"
     assert verdict("tighter by orders of magnitude") == "reproduced"
     assert verdict("Bibtex, A&R, softmax: test log-likelihood") == "reproduced"

@@ -17,7 +17,7 @@ NAMES = {
     "heldout": "softmax: test log-loss with early stopping, against a tuned LogisticRegression",
     "baselines": "softmax: NCE and importance sampling, distance to the maximum likelihood",
     "nextword": "softmax: WikiText-2's next word, 33,278 classes: ablation, rates, variance",
-    "reduce": "augment and reduce: recovery of known coefficients, and classes drawn by frequency",
+    "reduce": "augment and reduce: known coefficients, classes drawn by frequency, time of a step",
     "tagging": "CRF: CoNLL-2000 chunking, against CRFsuite",
     "readers": "reading svmlight text, against scikit-learn's loader",
     "larger": "training on data several times larger than the memory allowed",

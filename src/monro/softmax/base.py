@@ -77,7 +77,7 @@ class SoftmaxBase(PosteriorSummary):
 
     @property
     def _fewest_features(self) -> int:
-        return 0 if self._traits.is_variational and self.fit_intercept else 1
+        return 0 if self._traits.is_adaptive and self.fit_intercept else 1
 
     # ------------------------------------------------------------------------------------ one fit
 
@@ -131,7 +131,7 @@ class SoftmaxBase(PosteriorSummary):
         plan, trials = self._with_rate(make, plan, problem, state, rng, run, earlier)
         if earlier is None:  # the trials of rates have used the state as scratch memory
             reset(self.init, plan, problem, state)
-            if self.init == "auto" and self._traits.is_variational:
+            if self.init == "auto" and self._traits.is_adaptive:
                 draw_initial_weights(state, problem, rng)
         self._publish(plan)
         return make(

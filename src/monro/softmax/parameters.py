@@ -52,7 +52,7 @@ def _check_combination(estimator: Any) -> None:
             f"solver={solver!r} has no link={estimator.link!r}: use solver={valid[0]!r}"
         )
     sampling = SAMPLING.get(estimator.sampling)
-    if traits.is_variational and sampling is not None and sampling.in_blocks:
+    if traits.is_adaptive and sampling is not None and sampling.in_blocks:
         single = " or ".join(repr(name) for name, s in SAMPLING.items() if not s.in_blocks)
         raise ValueError(
             f"solver={solver!r} draws single classes: sampling={estimator.sampling!r} is not "

@@ -177,7 +177,7 @@ def test_a_set_without_files_is_skipped_and_said_how_to_get(tmp_path, monkeypatc
     for name in LARGE:
         assert f"skipped, because its files are not here: {name}: from" in text
     assert "wiki10/train.xc.txt.gz" in text
-    assert "Extreme Classification Repository" in STUDY.sections([])[0].text
+    assert "monro data info eurlex" in STUDY.sections([])[0].text
 
 
 # ----------------------------------------------------------------------------------------- verdicts

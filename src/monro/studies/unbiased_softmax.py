@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from monro.data.registry import how_to_get
 from monro.report.content import Curve, Plot, Section, Table
 from monro.studies.cells import MISSING, last, number, ratio, spread
 from monro.studies.study import Outcome, Study, only, results, seconds_alone, where
@@ -55,10 +54,13 @@ def _sizes(outcomes: Sequence[Outcome]) -> Section:
         rows.append(cells)
     columns = ["data", *(w for x in ("classes", "features", "examples") for w in (x, "paper"))]
     run_on = {outcome.trial.data for outcome in where(outcomes, "table 1")}
-    absent = [how_to_get(name) for name in LARGE if name not in run_on]
+    absent = [TITLES[name] for name in LARGE if name not in run_on]
     text = "Of several labels the lowest is taken. RCV1 topics and WikiText-2 are not in the paper."
     if absent:
-        text += " Files that were not there, and how to get them: " + "; ".join(absent) + "."
+        text += (
+            f" Not run, because their files are not here: {', '.join(absent)}. `monro data info "
+            "eurlex` says where files come from and where they belong."
+        )
     return Section("Data (Table 1)", text, [Table("Sizes", columns, rows)])
 
 
@@ -153,8 +155,8 @@ def _about(outcomes: Sequence[Outcome], name: str) -> str:
     if default and "chosen" in default:
         has = "has an intercept" if default["intercept"] else "has no intercept"
         sentences.append(
-            f"{OURS[0].upper()}{OURS[1:]} is another model and another algorithm than the rest: it "
-            f"{has}, and chose: {default['chosen']}."
+            f"In the row “{OURS}” both model and algorithm are others than in the rest: it {has}. "
+            f"What it chose: {default['chosen']}."
         )
     return " ".join(sentences)
 
@@ -204,8 +206,7 @@ def _figure_3(outcomes: Sequence[Outcome]) -> Section:
     ]
     text = (
         "The cost of a wrong learning rate. Theorem 1 guarantees that U-max converges for small "
-        f"rates only; implicit steps cannot overshoot. {OURS[0].upper()}{OURS[1:]} is fitted at "
-        "the given rates, too."
+        f"rates only; implicit steps cannot overshoot. “{OURS}” is here fitted at the given rates."
     )
     plot = Plot(
         "Log-loss after the last epoch, by η0",
@@ -276,7 +277,8 @@ STUDY = Study(
         "As in the authors' code: rows are visited in the order of the file, U-max and vanilla SGD "
         "draw five classes a step (the paper says one), and u starts at 0 (Algorithm 1 says "
         f"log K; “{LOG_K}” does that). The seed varies the classes drawn, and the tenth of the "
-        "rows on which rates are tuned.",
+        "rows on which rates are tuned. In the authors' code a draw that equals y skips the step; "
+        "ours draws from the other classes, as the paper says.",
         "Every log-loss is exact: of the full softmax, in float64, on all training rows. The "
         "published log-losses of OVE, NCE and IS are not: the authors' evaluation applied the "
         "softmax twice.",

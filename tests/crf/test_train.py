@@ -150,8 +150,8 @@ def figure_4_right(problem, sweeps, lam, eta0, skip):
 def figure_4_left(problem, sweeps, lam, eta0, skip):
     """Flawed SGD-QN, line by line."""
     w = np.zeros(problem.n_features * TAGS + problem.n_pairs * TAGS**2)
-    v, B, count, update, r, t, t0 = w, np.full(w.size, 1 / lam), skip, False, 2, 0, 1 / lam / eta0
-    for s in np.concatenate(sweeps):
+    v, B, count, update, r, t0 = w, np.full(w.size, 1 / lam), skip, False, 2, 1 / lam / eta0
+    for t, s in enumerate(np.concatenate(sweeps)):
         w = w - B * exact_slope(problem, s, w) / (t + t0)
         if update:
             B = B + 2.0 / r * (1.0 / ratios(problem, s, w, v, lam) - B)
@@ -161,7 +161,6 @@ def figure_4_left(problem, sweeps, lam, eta0, skip):
             count, update = skip, True
             w = w - skip * lam / (t + t0) * B * w
             v = w
-        t += 1
     return w
 
 

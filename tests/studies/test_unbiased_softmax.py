@@ -9,7 +9,7 @@ import pytest
 from monro import SoftmaxClassifier
 from monro.studies import data
 from monro.studies import unbiased_softmax_runs as runs
-from monro.studies.finding import NOT_REPRODUCED, REPRODUCED, UNCLEAR
+from monro.studies.finding import MEASURED, NOT_REPRODUCED, REPRODUCED, UNCLEAR
 from monro.studies.study import SEEDS, Outcome, Trial
 from monro.studies.unbiased_softmax import STUDY
 from monro.studies.unbiased_softmax_findings import at_best_rate, losses
@@ -218,8 +218,8 @@ def test_published_losses_and_ratios():
     assert verdict(outcomes, "U-max in the authors' files (") == REPRODUCED
     assert verdict(outcomes, "U-max in the authors' files, from u = log K") == NOT_REPRODUCED
     (ove,) = (f for f in STUDY.findings(outcomes) if "OVE over" in f.claim)
-    assert ove.verdict == NOT_REPRODUCED
-    assert "softmax twice" in ove.cells[3]
+    assert ove.verdict == MEASURED  # even if the figures happened to agree
+    assert "softmax twice" in ove.claim
 
 
 @pytest.mark.parametrize("rate", [0.1, 1.0, 100.0])

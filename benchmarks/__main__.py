@@ -15,6 +15,7 @@ NAMES = {
     "manyclasses": "softmax: time to equal train log-loss, against scikit-learn and PyTorch",
     "untuned": "softmax: the default against tuned solvers on six data sets, and at other rates",
     "heldout": "softmax: test log-loss with early stopping, against a tuned LogisticRegression",
+    "baselines": "softmax: NCE and importance sampling, distance to the maximum likelihood",
     "nextword": "softmax: WikiText-2's next word, 33,278 classes: ablation, rates, variance",
     "reduce": "augment and reduce: known coefficients, classes drawn by frequency, time of a step",
     "tagging": "CRF: CoNLL-2000 chunking, against CRFsuite",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from monro.checks.parameters import check_choice, check_common, check_number
+from monro.checks.parameters import check_choice, check_common, check_integer, check_number
 from monro.linear.algorithms.solver_base import Traits
 from monro.linear.solvers import SOLVERS, solvers_that
 
@@ -14,6 +14,8 @@ def check_linear_parameters(estimator: Any, losses: Iterable[str]) -> None:
     check_choice("solver", estimator.solver, ["auto", *SOLVERS])
     check_choice("schedule", estimator.schedule, ["bottou", "inverse-t"])
     check_number("decay", estimator.decay, 0.0)
+    if estimator.skip is not None:
+        check_integer("skip", estimator.skip, 1)
     check_common(estimator)
 
 
@@ -47,6 +49,11 @@ def check_combination(estimator: Any, solver: str) -> None:
         raise ValueError(
             f"{what} does not use decay: leave it 1, or use schedule='bottou' with "
             f"{able(lambda t: t.takes_decay)}"
+        )
+    if estimator.skip is not None and not traits.learns_gains:
+        raise ValueError(
+            f"solver={solver!r} does not use skip: leave it None, or use "
+            f"{able(lambda t: t.learns_gains)}"
         )
     if traits.centred and not estimator.fit_intercept:
         alike = able(lambda t: not t.centred and t._replace(centred=True) == traits)

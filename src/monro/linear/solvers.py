@@ -21,6 +21,14 @@ SOLVERS = {
     "sgdqn": Traits(
         QuasiNewton, ("bottou",), learns_gains=True, needs_alpha=True, takes_decay=False
     ),
+    "asgdqn": Traits(
+        QuasiNewton,
+        ("bottou",),
+        averaged=True,
+        learns_gains=True,
+        needs_alpha=True,
+        takes_decay=False,
+    ),
     "sgdqn-flawed": Traits(
         FlawedQuasiNewton, ("bottou",), learns_gains=True, needs_alpha=True, takes_decay=False
     ),
@@ -48,6 +56,7 @@ def make_solver(
     eta0: float = 1.0,
     decay: float = 1.0,
     state: Any = None,
+    skip: int | None = None,
 ) -> Solver:
     """Build the solver of that name for a problem; `state` is an earlier one to continue from."""
     traits = SOLVERS[name]
@@ -57,4 +66,4 @@ def make_solver(
             f"solver={name!r} takes no proximal steps, which the penalty "
             f"{type(problem.penalty).__name__} needs: use {able}"
         )
-    return traits.make(problem, traits, Options(schedule, eta0, decay, state))
+    return traits.make(problem, traits, Options(schedule, eta0, decay, state, skip))

@@ -65,8 +65,9 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         The double sum that "implicit", "umax" and "vanilla" minimise: eq. 5 or eq. 8 of the paper.
         "auto" is "raman" for "implicit" with init="auto" and one example per step, else
         "difference".
-    init : {"auto", "zero"}
-        "auto" starts from the log frequencies of the classes; "zero" from zero, as in the paper.
+    init : {"auto", "zero", "paper"}
+        "auto" starts from the log frequencies of the classes; "zero" from zero, as the code of the
+        paper's authors; "paper" as its Algorithm 1, from zero weights and u = log K.
     sampling : {"auto", "block", "uniform", "frequency", "neighbour"}
         Which classes a step draws: blocks of 16 classes, uniformly; single classes, uniformly;
         blocks by frequency; blocks by the labels of rows that share a feature, and by frequency.
@@ -79,8 +80,9 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
     alpha : float
         Strength of the ridge on the weights; intercepts are not penalised. With it, a step of
         "augment-reduce" is on all weights, O(K·D), not on those of the classes drawn.
-    learning_rate : "auto" or float
+    learning_rate : "auto", "paper" or float
         The initial rate η0. "auto" finds it by short trials, in about a tenth of the fit's time.
+        "paper", for "umax" with a radius, is the largest rate of its Theorem 1: safe, and tiny.
     epoch_decay : float, optional
         The factor of the rate after each epoch. By default the rate of "implicit" falls to 0 with
         the square of the epochs left; that of other solvers, and with early_stopping or tol, is

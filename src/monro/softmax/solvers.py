@@ -20,6 +20,7 @@ from monro.softmax.rules.ove import OneVsEach
 from monro.softmax.rules.raman_implicit import RamanImplicit
 from monro.softmax.rules.sco import Composition
 from monro.softmax.rules.umax import RamanUMax, UMax
+from monro.softmax.rules.umax_bounds import local_bound
 from monro.softmax.rules.vanilla import RamanVanilla, Vanilla
 from monro.softmax.sampling.registry import Draws
 from monro.variational.augment_reduce import make_model, make_printed_model
@@ -60,12 +61,11 @@ def _umax(context: RuleContext) -> Any:
 
 
 def _largest_u(context: RuleContext) -> float:
-    """Return B_u: ``log(1 + (K - 1) e^{2 B_x B_W})`` (Lemma 2)."""
+    """Return B_u; without a bound of the weights there is none."""
     plan = context.plan
     if plan.radius is None:
         return float(np.finfo(plan.dtype).max)
-    others = np.log(context.n_classes - 1)
-    return float(np.logaddexp(0.0, others + 2.0 * context.longest * plan.radius))
+    return local_bound(context.n_classes, context.longest, plan.radius)
 
 
 def _vanilla(context: RuleContext) -> Any:

@@ -17,6 +17,7 @@ class Options(NamedTuple):
     eta0: float = 1.0  # the initial learning rate
     decay: float = 1.0
     state: Any = None  # an earlier one to continue from
+    skip: int | None = None  # of solvers that learn gains: steps between passes over all weights
 
 
 class Solver(ABC):

@@ -56,6 +56,10 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
         of 16 consecutive rows.
     fit_intercept : bool
         Whether to learn b; if False, ``intercept_`` is 0.
+    center : bool
+        Whether to subtract the mean of the rows, without making sparse rows dense; predictions then
+        do not change if a constant is added to a feature. `partial_fit` subtracts the mean of all
+        rows so far. Always so for "casgd", which is "asgd" centred; not for "sgdqn".
     class_weight : dict, "balanced" or None
         Multiplies the weights of each class's rows.
     early_stopping : bool
@@ -107,6 +111,13 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
     ((569,), (569, 2))
     >>> bool((model.predict_log_proba(scale(X)) < 0).all())
     True
+
+    Centred features may be anywhere:
+
+    >>> model = LinearClassifier(loss="log", center=True, random_state=0)
+    >>> near, far = (model.fit(X, y).decision_function(X) for X in (scale(X), scale(X) + 100))
+    >>> bool(abs(far - near).max() < 1e-6 * abs(near).max())
+    True
     """
 
     def __init__(
@@ -122,6 +133,7 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
         tol: float | None = None,
         shuffle: bool = True,
         fit_intercept: bool = True,
+        center: bool = False,
         class_weight: Any = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -140,6 +152,7 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
         self.tol = tol
         self.shuffle = shuffle
         self.fit_intercept = fit_intercept
+        self.center = center
         self.class_weight = class_weight
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction

@@ -64,6 +64,7 @@ class LinearRegressor(RegressorMixin, LinearBase):  # type: ignore[misc]
         tol: float | None = None,
         shuffle: bool = True,
         fit_intercept: bool = True,
+        center: bool = False,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         warm_start: bool = False,
@@ -84,6 +85,7 @@ class LinearRegressor(RegressorMixin, LinearBase):  # type: ignore[misc]
         self.tol = tol
         self.shuffle = shuffle
         self.fit_intercept = fit_intercept
+        self.center = center
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.warm_start = warm_start

@@ -29,11 +29,12 @@ _RUNAWAY = 1e6
 
 
 class LinearFit(NamedTuple):
-    """What the next fit may continue from: states, for the same solver, schedule and intercept."""
+    """What the next fit may continue from: states, for the same solver, schedule and so on."""
 
     solver: str
     schedule: str
     fit_intercept: bool
+    center: bool = False
     states: tuple[Any, ...] = ()  # one for each model; empty if they are not kept
 
 

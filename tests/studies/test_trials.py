@@ -131,7 +131,7 @@ def test_paper_000_beside_ours():
     assert after["U-max"] == ["0.1", "4.0000", "1.4144", "8.00", "9.77", "25.00", "2.00"]
     assert after["vanilla"] == ["0.01", "diverged", "–", "–", "15.18", "–", "–"]
     assert after[unbiased_softmax.STEPS_3][2:5] == ["0.1451", "1.00", "1.00"]
-    assert study.findings(outcomes) == [
+    assert [one[:3] for one in study.findings(outcomes)] == [
         ("Bibtex: train log-loss of U-max after 50 epochs", "1.4144", "4.0000")
     ]
     assert "Bibtex: log-loss while training" in rendered(study, outcomes)
@@ -176,7 +176,7 @@ def test_paper_001_beside_ours():
     assert found["OVE"][1::4] == ["-1.4e+09", "3.65e-06"]
     assert found["A&R, softmax"][1::4] == ["-2.62e+06", "3.00e-06"]
     assert ("Bibtex, A&R softmax: test log-likelihood and accuracy", "-3.036, 36.1 %",
-            "-3.000, 36.0 %") in study.findings(outcomes)  # fmt: skip
+            "-3.000, 36.0 %") in [one[:3] for one in study.findings(outcomes)]  # fmt: skip
     assert "bound on the training likelihood" in rendered(study, outcomes)
 
 

@@ -22,6 +22,7 @@ from monro.rows import Array
 from monro.softmax.training import variational_trainer
 from monro.studies import data
 from monro.studies.cells import number, percent, ratio
+from monro.studies.finding import Finding, measured
 from monro.studies.monitoring import fit_monitored
 from monro.studies.study import Outcome, Study, Tick, Trial, only, where
 from monro.variational.augment_reduce import PlainModel, make_model
@@ -364,25 +365,27 @@ def _bounds(outcomes: Sequence[Outcome]) -> Section:
     return Section("Bounds (Figure 2)", text, plots)
 
 
-def findings(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str]]:
-    """Return the rows of this study in the summary."""
+def findings(outcomes: Sequence[Outcome]) -> list[Finding]:
+    """Return the claims of the paper, compared with the outcomes."""
     rows = []
     for outcome in where(outcomes, "section 4.1", method="softmax"):
         what = "10,000 classes: A&R's bound on the log-likelihood"
-        rows.append((what, "-2.62e+06", f"{outcome.result['total_bound']:.3g}"))
+        rows.append(measured(what, "-2.62e+06", f"{outcome.result['total_bound']:.3g}"))
     for name, title in TITLES.items():
         result = only(outcomes, "table 3", data=name, method="softmax")
         if result is not None:
             paper = PAPER[name][1]
             what = f"{title}, A&R softmax: test log-likelihood and accuracy"
             ours = f"{result['log_likelihood']:.3f}, {percent(result['accuracy'], 1)} %"
-            rows.append((what, f"{paper[0]:.3f}, {percent(paper[1], 1)} %", ours))
+            rows.append(measured(what, f"{paper[0]:.3f}, {percent(paper[1], 1)} %", ours))
     for name, title in TITLES.items():
         result = only(outcomes, "table 2", data=name, method="softmax")
         if result is not None:
             what = f"{title}, A&R softmax: seconds an epoch"
             paper_s = PAPER_EPOCH[name][1]
-            rows.append((what, number(paper_s, ".3g"), f"{result['seconds_per_epoch']:.3f}"))
+            rows.append(
+                measured(what, number(paper_s, ".3g"), f"{result['seconds_per_epoch']:.3f}")
+            )
     return rows
 
 

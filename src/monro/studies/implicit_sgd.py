@@ -30,6 +30,7 @@ from monro.rows import Array, add, as_rows, dot, sqnorm
 from monro.schedules import Bottou, rate
 from monro.studies import data
 from monro.studies.cells import MISSING, number, percent, ratio
+from monro.studies.finding import Finding, measured
 from monro.studies.study import Outcome, Study, Tick, Trial, only, where
 
 LAM = 1e-5
@@ -338,8 +339,8 @@ def _worst(outcomes: Sequence[Outcome]) -> Section:
     return Section("A wrong learning rate, in figures", text, [Table("RCV1-CCAT", columns, rows)])
 
 
-def findings(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str]]:
-    """Return the rows of this study in the summary."""
+def findings(outcomes: Sequence[Outcome]) -> list[Finding]:
+    """Return the claims of the paper, compared with the outcomes."""
     rows = []
     for loss in ("hinge", "log"):
         result = only(outcomes, "table", data="rcv1", loss=loss, solver="implicit")
@@ -347,13 +348,15 @@ def findings(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str]]:
             paper = PAPER["rcv1", loss][PRINTED]
             what = f"RCV1, {loss} loss, implicit SGD: test error and seconds (of different rows)"
             ours = f"{percent(result['error'])} %, {result['seconds']:.2f} s"
-            rows.append((what, f"{paper[1]:.2f} %, {paper[0]:.2f} s", ours))
+            rows.append(measured(what, f"{paper[1]:.2f} %, {paper[0]:.2f} s", ours))
         robust = only(
             outcomes, "robustness", loss=loss, solver="implicit", vary="rate", intercept=False
         )
         if robust is not None:
             what = f"RCV1, {loss} loss: worst error up to 10⁴ times the best rate, over the best"
-            rows.append((what, MISSING, f"{worst_above_best(robust['grid'], robust['error']):.2f}"))
+            rows.append(
+                measured(what, MISSING, f"{worst_above_best(robust['grid'], robust['error']):.2f}")
+            )
     return rows
 
 

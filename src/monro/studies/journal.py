@@ -114,13 +114,17 @@ def environment() -> dict[str, Any]:
     }
 
 
-def provenance(trial: Trial, seconds: float) -> dict[str, Any]:
-    """Return the provenance of a result: versions, machine, seed, data and time."""
+def provenance(trial: Trial, seconds: float, *, alone: bool = True) -> dict[str, Any]:
+    """Return the provenance of a result: versions, machine, seed, data and time.
+
+    `alone` says whether no other trial ran at the same time; otherwise seconds mean little.
+    """
     return environment() | {
         "seed": trial.settings.get("seed", 0),
         "data": _checksums(trial.data),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 3),
+        "alone": alone,
     }
 
 

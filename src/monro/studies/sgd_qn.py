@@ -12,6 +12,7 @@ import numpy as np
 
 from monro.report.content import Curve, Plot, Section, Table
 from monro.studies.cells import MISSING, last, number, percent
+from monro.studies.finding import Finding, measured
 from monro.studies.sgd_qn_runs import FIX, NAMES, SHOWN, every_tenth, run
 from monro.studies.study import Outcome, Study, Trial, where
 
@@ -287,8 +288,8 @@ def _figure_8(outcomes: Sequence[Outcome]) -> Section:
     return Section("Sentences (Figure 8)", text, [table, *_crf_plots(shown)])
 
 
-def findings(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str]]:
-    """Return the rows of this study in the summary."""
+def findings(outcomes: Sequence[Outcome]) -> list[Finding]:
+    """Return the claims of the paper, compared with the outcomes."""
     rows = []
     best = _best(outcomes, "dense", "cost", version="deconditioned")
     if NAMES["sgdqn"] in best and NAMES["sgd"] in best:
@@ -297,7 +298,7 @@ def findings(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str]]:
         reached = [e for e, c in zip(result["epochs"], result["cost"], strict=True) if c <= target]
         ours = f"{reached[0]:g} of {len(result['epochs'])} epochs" if reached else "never"
         what = "Deconditioned rows: corrected SGD-QN reaches the lowest cost of SVMSGD2 after"
-        rows.append((what, "sooner", ours))
+        rows.append(measured(what, "sooner", ours))
     tagged = _best(outcomes, "crf", "objective")
     if len(tagged) == len(NAMES):
         times = []
@@ -305,7 +306,7 @@ def findings(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str]]:
             at = int(np.argmax(result["fb1"]))
             times.append(f"{result['seconds'][at]:.1f} s (FB1 {result['fb1'][at]:.2f})")
         what = "CoNLL-2000: best test FB1 of corrected SGD-QN, and of SVMSGD2"
-        rows.append((what, "75 s, about 150 s", ", ".join(times)))
+        rows.append(measured(what, "75 s, about 150 s", ", ".join(times)))
     return rows
 
 

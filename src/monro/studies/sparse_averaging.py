@@ -22,6 +22,7 @@ from monro.report.content import Curve, Plot, Section, Table
 from monro.rows import Array, Sparse, as_rows
 from monro.studies import data
 from monro.studies.cells import number, ratio
+from monro.studies.finding import Finding, measured
 from monro.studies.monitoring import sweep_monitored
 from monro.studies.study import Outcome, Study, Tick, Trial, only, where
 
@@ -262,8 +263,8 @@ def _translation(outcomes: Sequence[Outcome]) -> Section:
     return Section("Moved data", text, [table, *items])
 
 
-def findings(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str]]:
-    """Return the rows of this study in the summary."""
+def findings(outcomes: Sequence[Outcome]) -> list[Finding]:
+    """Return the claims of the paper, compared with the outcomes."""
     rows = []
     sparse = {_width(o): o.result for o in where(outcomes, "cost", algorithm="ASGD", nonzeros=50)}
     dense = {
@@ -274,14 +275,14 @@ def findings(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str]]:
         n = both[-1]
         times = ratio(dense[n]["per_step"], sparse[n]["per_step"], ",.0f")
         what = f"{n:,} features, 50 non-zeros: a step with dense vectors over one without"
-        rows.append((what, "n / k, in order", times))
+        rows.append(measured(what, "n / k, in order", times))
     ends = [
         only(outcomes, "translation", algorithm="CASGD", shift=shift) for shift in (0.0, SHIFTS[-1])
     ]
     if all(ends):
         losses = ", ".join(f"{result['loss'][-1]:.6f}" for result in ends if result)
         what = f"CASGD's train log-loss, centred and moved by {SHIFTS[-1]:g}"
-        rows.append((what, "equal", losses))
+        rows.append(measured(what, "equal", losses))
     return rows
 
 

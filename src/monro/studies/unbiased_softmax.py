@@ -16,6 +16,7 @@ from monro import SoftmaxClassifier
 from monro.report.content import Curve, Plot, Section, Table
 from monro.studies import data, nextword
 from monro.studies.cells import MISSING, last, number, percent, ratio
+from monro.studies.finding import Finding, measured
 from monro.studies.monitoring import fit_monitored
 from monro.studies.study import Outcome, Study, Tick, Trial, only, where
 
@@ -343,8 +344,8 @@ def _figure_3(outcomes: Sequence[Outcome]) -> Section:
     return Section("Sensitivity to the rate (Figure 3)", text, items)
 
 
-def findings(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str]]:
-    """Return the rows of this study in the summary."""
+def findings(outcomes: Sequence[Outcome]) -> list[Finding]:
+    """Return the claims of the paper, compared with the outcomes."""
     rows = []
     for name, title in TITLES.items():
         for method in ("Implicit", "U-max", OURS):
@@ -354,7 +355,7 @@ def findings(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str]]:
                 continue
             shown = "monro's default" if method == OURS else method
             what = f"{title}: train log-loss of {shown} after {result['epochs'][-1]:g} epochs"
-            rows.append((what, number(AUTHORS.get(name, {}).get(method)), number(ours)))
+            rows.append(measured(what, number(AUTHORS.get(name, {}).get(method)), number(ours)))
     return rows
 
 

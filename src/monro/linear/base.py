@@ -70,7 +70,7 @@ class LinearBase(Estimator):
     # ------------------------------------------------------------------------------ one fit
 
     def _fit(self, rows: LabelledRows, checkpoint: str | Path | None = None) -> Self:
-        """Train for up to max_epochs on checked rows."""
+        """Train for up to max_epochs, or max_steps, on checked rows."""
         self.__dict__.pop("_layout", None)  # that of an earlier fit
         run = Run.start(self, rows.without_zero_weights(), checkpoint, STATES)
         columns = self._columns(run.rows.X)
@@ -123,6 +123,7 @@ class LinearBase(Estimator):
             self._fitted,
             rate=self.learning_rate_,
             shuffle=self.shuffle,
+            max_steps=None if streaming else self.max_steps,
             keep_states=streaming or self.warm_start or SOLVERS[self.solver_].has_partial_fit,
             held_out=[] if held_out is None else self._problems(held_out, columns),
             rng=rng,

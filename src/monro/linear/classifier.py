@@ -47,13 +47,17 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
     decay : float
         Multiplies alpha in the schedule.
     max_epochs : int
-        The maximal number of passes over the data.
+        The maximal number of passes over the data, that is, of as many steps as there are rows.
+    max_steps : int, optional
+        The number of steps (of each model, if there are several), in place of max_epochs: the last
+        epoch ends early.
     tol : float, optional
         Stop when the objective (the validation loss with early_stopping) has not improved by more
         than tol for 3 epochs. The objective costs another pass each epoch.
-    shuffle : bool
+    shuffle : bool or "replacement"
         Whether to visit the rows in a new random order each epoch; large data is shuffled in blocks
-        of 16 consecutive rows.
+        of 16 consecutive rows. "replacement" draws each row independently of the others, as the
+        papers state their algorithms.
     fit_intercept : bool
         Whether to learn b; if False, ``intercept_`` is 0.
     center : bool
@@ -112,6 +116,13 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
     >>> bool((model.predict_log_proba(scale(X)) < 0).all())
     True
 
+    The papers' T steps on rows drawn with replacement:
+
+    >>> model = LinearClassifier(loss="log", solver="asgd", schedule="inverse-t", alpha=1e-2,
+    ...                          shuffle="replacement", max_steps=1000, random_state=0)
+    >>> model.fit(scale(X), y).n_iter_  # 569 steps and 431
+    2
+
     Centred features may be anywhere:
 
     >>> model = LinearClassifier(loss="log", center=True, random_state=0)
@@ -130,8 +141,9 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
         learning_rate: float | str = "auto",
         decay: float = 1.0,
         max_epochs: int = 10,
+        max_steps: int | None = None,
         tol: float | None = None,
-        shuffle: bool = True,
+        shuffle: bool | str = True,
         fit_intercept: bool = True,
         center: bool = False,
         class_weight: Any = None,
@@ -149,6 +161,7 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
         self.learning_rate = learning_rate
         self.decay = decay
         self.max_epochs = max_epochs
+        self.max_steps = max_steps
         self.tol = tol
         self.shuffle = shuffle
         self.fit_intercept = fit_intercept

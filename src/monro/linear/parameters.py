@@ -3,7 +3,13 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from monro.checks.parameters import check_choice, check_common, check_flag, check_number
+from monro.checks.parameters import (
+    check_choice,
+    check_common,
+    check_flag,
+    check_integer,
+    check_number,
+)
 from monro.linear.algorithms.solver_base import Traits
 from monro.linear.solvers import SOLVERS, solvers_that
 
@@ -15,6 +21,12 @@ def check_linear_parameters(estimator: Any, losses: Iterable[str]) -> None:
     check_choice("schedule", estimator.schedule, ["bottou", "inverse-t"])
     check_number("decay", estimator.decay, 0.0)
     check_flag("center", estimator.center)
+    if isinstance(estimator.shuffle, str):
+        check_choice("shuffle", estimator.shuffle, ["replacement"])
+    else:
+        check_flag("shuffle", estimator.shuffle)
+    if estimator.max_steps is not None:
+        check_integer("max_steps", estimator.max_steps, 1)
     check_common(estimator)
 
 

@@ -61,8 +61,9 @@ class LinearRegressor(RegressorMixin, LinearBase):  # type: ignore[misc]
         learning_rate: float | str = "auto",
         decay: float = 1.0,
         max_epochs: int = 10,
+        max_steps: int | None = None,
         tol: float | None = None,
-        shuffle: bool = True,
+        shuffle: bool | str = True,
         fit_intercept: bool = True,
         center: bool = False,
         early_stopping: bool = False,
@@ -82,6 +83,7 @@ class LinearRegressor(RegressorMixin, LinearBase):  # type: ignore[misc]
         self.learning_rate = learning_rate
         self.decay = decay
         self.max_epochs = max_epochs
+        self.max_steps = max_steps
         self.tol = tol
         self.shuffle = shuffle
         self.fit_intercept = fit_intercept

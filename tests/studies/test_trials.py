@@ -8,7 +8,7 @@ import pytest
 from monro import studies
 from monro.report.content import Chapter, Page, Section, Table
 from monro.report.page import render
-from monro.studies import augment_reduce, implicit_sgd, unbiased_softmax
+from monro.studies import augment_reduce, implicit_sgd, sparse_averaging, unbiased_softmax
 from monro.studies.study import Outcome, Trial
 
 ALL = [studies.get(name) for name in studies.NAMES]
@@ -202,3 +202,31 @@ def test_paper_003_beside_ours():
     worst = rows_of(study, outcomes, "RCV1-CCAT")
     assert worst["sgd, log, no bias"][-2:] == ["1.00", "– (–)"]
     assert "Learning rate, log loss" in rendered(study, outcomes)
+
+
+def test_paper_002_states_what_came_out():
+    """The same outcomes with other figures have other verdicts."""
+    study = sparse_averaging.STUDY
+
+    def outcomes(powers, mean, moved):
+        alone = {"alone": True}
+        for title, power in powers.items():
+            for n in (1_000, 10_000):
+                result = {"per_step": 1e-9 * n**power, "end": 0.0}
+                settings = {"algorithm": title, "features": n, "nonzeros": 50, "seed": 0}
+                yield Outcome(Trial("cost", "", settings), result, alone)
+        for title, shift, loss in (("SGD", 0.0, 0.5), ("ASGD", 0.0, mean), ("CASGD", 0.0, 0.5),
+                                   ("CASGD", 10.0, moved)):  # fmt: skip
+            ends = {"steps": [9], "loss": [loss], "objective": [loss], "error": [0.2]}
+            draws = {"draws": sparse_averaging.DRAWS[0], "seed": 0}
+            yield made("fit", "covtype", ends, algorithm=title, shift=shift, **draws)
+
+    true = list(outcomes({"ASGD": 0.1, "ASGD, dense": 1.0}, 0.4, 0.5))
+    false = list(outcomes({"ASGD": 1.0, "ASGD, dense": 0.1}, 0.6, 0.51))
+    verdicts = [[one.verdict for one in study.findings(each)] for each in (true, false)]
+    assert [v for v in verdicts[0] if v != "–"] == ["reproduced"] * 4
+    assert [v for v in verdicts[1] if v != "–"] == ["not reproduced"] * 4
+    assert rows_of(study, true, "Microseconds a step, 50 nonzeros")["ASGD"] == ["0.002", "0.00251"]
+    shared = [each._replace(provenance={"alone": False}) for each in true]
+    assert rows_of(study, shared, "Microseconds a step, 50 nonzeros")["ASGD"] == ["–", "–"]
+    assert all(study.timed(each.trial) is (each.trial.part == "cost") for each in true)

@@ -23,7 +23,7 @@ from monro.losses import Hinge, Log
 from monro.penalties import Ridge
 from monro.rows import as_rows
 from monro.schedules import Bottou
-from monro.studies import data, implicit_sgd, nextword
+from monro.studies import data, implicit_sgd_runs, nextword
 from monro.studies.augment_reduce import OneVsEach
 from monro.studies.sgd_qn_runs import Straightforward, every_tenth
 from monro.studies.sparse_averaging_runs import (
@@ -79,7 +79,7 @@ def test_the_hinge_step_as_printed(seed, sparse, eta0, lam, decay):
     order = np.concatenate([rng.permutation(40) for _ in range(5)])
     state = new_state(6)
     for part in np.array_split(order, 3):
-        implicit_sgd.hinge_as_printed_epoch(
+        implicit_sgd_runs.hinge_as_printed_epoch(
             problem.examples, part, Bottou(eta0, decay * lam), lam, state
         )
     expected = printed_hinge(X, y, order, eta0, lam, decay)
@@ -112,7 +112,7 @@ def test_both_losses_as_printed(seed, eta0, lam, decay):
     order = two_epochs(40)
     for name, loss, reference in (("log", Log(), printed_log), ("hinge", Hinge(), printed_hinge)):
         problem, X, y, _ = make_problem(loss, seed, lam, sparse=True)
-        found = implicit_sgd._printed(problem, name, eta0, decay, 2)
+        found = implicit_sgd_runs._printed(problem, name, eta0, decay, 2)
         expected = reference(X, y, order, eta0, lam, decay)
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8 * (1 + eta0))
 
@@ -123,7 +123,7 @@ def test_a_fit_is_evaluated_on_the_test_rows(loss):
     problem, X, y, rng = make_problem(Hinge(), 1, 1e-3, sparse=True)
     test_X, test_y = rng.standard_normal((30, 6)), np.where(rng.random(30) < 0.5, 1.0, -1.0)
     rows = data.Data(sp.csr_matrix(X), y, sp.csr_matrix(test_X), test_y)
-    found = implicit_sgd.fit(rows, loss, implicit_sgd.PRINTED, 2, rate=0.5, alpha=1e-3)
+    found = implicit_sgd_runs.fit(rows, loss, implicit_sgd_runs.PRINTED, 2, rate=0.5, alpha=1e-3)
 
     reference = {"hinge": printed_hinge, "log": printed_log}[loss]
     w = reference(X, y, two_epochs(40), 0.5, 1e-3, 1.0)

@@ -103,6 +103,8 @@ def test_class_weights_that_make_no_sense(class_weight):
         ({"solver": "dual", "schedule": "inverse-t"}, "inverse-t", WITH_INVERSE_T),
         ({"solver": "dual", "alpha": 0.0}, "alpha", WITH_INVERSE_T),
         ({"solver": "casgd", "fit_intercept": False}, "fit_intercept", ("asgd",)),
+        ({"center": True, "fit_intercept": False}, "fit_intercept", ()),
+        ({"solver": "sgdqn", "center": True}, "center", ("dual", "implicit", "sgd")),
         ({"solver": "sgdqn", "alpha": 0.0}, "alpha", WITH_INVERSE_T),
         ({"solver": "sgd", "schedule": "inverse-t", "alpha": 0.0}, "alpha", ("bottou",)),
         ({"solver": "auto", "schedule": "inverse-t", "alpha": 0.0}, "alpha", ("bottou",)),

@@ -22,9 +22,14 @@ from monro.losses import Hinge, Log
 from monro.penalties import Ridge
 from monro.rows import as_rows
 from monro.schedules import Bottou
-from monro.studies import data, implicit_sgd, nextword
+from monro.studies import data, implicit_sgd_runs, nextword
 from monro.studies.sgd_qn_runs import Straightforward, every_tenth
-from monro.studies.sparse_averaging import _cost, dense_epoch, synthetic_rows
+from monro.studies.sparse_averaging_runs import (
+    cost,
+    dense_averaged_epoch,
+    dense_centred_epoch,
+    synthetic_rows,
+)
 from tests.marks import thorough
 from tests.softmax.data import log_softmax
 
@@ -72,7 +77,7 @@ def test_the_hinge_step_as_printed(seed, sparse, eta0, lam, decay):
     order = np.concatenate([rng.permutation(40) for _ in range(5)])
     state = new_state(6)
     for part in np.array_split(order, 3):
-        implicit_sgd.hinge_as_printed_epoch(
+        implicit_sgd_runs.hinge_as_printed_epoch(
             problem.examples, part, Bottou(eta0, decay * lam), lam, state
         )
     expected = printed_hinge(X, y, order, eta0, lam, decay)
@@ -105,7 +110,7 @@ def test_both_losses_as_printed(seed, eta0, lam, decay):
     order = two_epochs(40)
     for name, loss, reference in (("log", Log(), printed_log), ("hinge", Hinge(), printed_hinge)):
         problem, X, y, _ = make_problem(loss, seed, lam, sparse=True)
-        found = implicit_sgd._printed(problem, name, eta0, decay, 2)
+        found = implicit_sgd_runs._printed(problem, name, eta0, decay, 2)
         expected = reference(X, y, order, eta0, lam, decay)
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8 * (1 + eta0))
 
@@ -116,7 +121,7 @@ def test_a_fit_is_evaluated_on_the_test_rows(loss):
     problem, X, y, rng = make_problem(Hinge(), 1, 1e-3, sparse=True)
     test_X, test_y = rng.standard_normal((30, 6)), np.where(rng.random(30) < 0.5, 1.0, -1.0)
     rows = data.Data(sp.csr_matrix(X), y, sp.csr_matrix(test_X), test_y)
-    found = implicit_sgd.fit(rows, loss, implicit_sgd.PRINTED, 2, rate=0.5, alpha=1e-3)
+    found = implicit_sgd_runs.fit(rows, loss, implicit_sgd_runs.PRINTED, 2, rate=0.5, alpha=1e-3)
 
     reference = {"hinge": printed_hinge, "log": printed_log}[loss]
     w = reference(X, y, two_epochs(40), 0.5, 1e-3, 1.0)
@@ -204,7 +209,10 @@ def test_dense_vectors_give_the_weights_of_the_sparse_solvers(seed, lam, centred
     order = rng.permutation(40)
     mean = X.mean(axis=0) if centred else np.zeros(6)
     x, w, average = np.empty(6), np.zeros(7), np.zeros(7)
-    dense_epoch(problem.examples.rows, y, order, lam, mean, x, w, average)
+    if centred:
+        dense_centred_epoch(problem.examples.rows, y, order, lam, mean, x, w, average)
+    else:
+        dense_averaged_epoch(problem.examples.rows, y, order, lam, w, average)
 
     solver = make_solver(problem, "casgd" if centred else "asgd", "inverse-t")
     state = solver.start()
@@ -226,10 +234,10 @@ def test_dense_vectors_give_the_weights_of_the_sparse_solvers(seed, lam, centred
 
 @pytest.mark.parametrize("algorithm", ["ASGD, dense", "CASGD, dense"])
 def test_the_study_records_the_difference_of_weights(algorithm):
-    cost = _cost(algorithm, 200, 5, 300)
-    assert cost["steps"] == 300
-    assert 0 <= cost["apart"] < 1e-9
-    assert cost["per_step"] > 0
+    found = cost(algorithm, 200, 5, 300, 0)
+    assert found["steps"] == 300
+    assert 0 <= found["apart"] < 1e-9
+    assert found["per_step"] > 0
 
 
 def test_synthetic_rows_have_the_given_number_of_features():

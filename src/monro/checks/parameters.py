@@ -73,7 +73,7 @@ def check_common(estimator: Any, rates: Iterable[str] = ("auto",)) -> None:
     check_number("alpha", estimator.alpha, 0.0)
     check_rate("learning_rate", estimator.learning_rate, rates)
     check_integer("max_epochs", estimator.max_epochs, 1)
-    for name in ("shuffle", "fit_intercept", "early_stopping", "warm_start"):
+    for name in ("fit_intercept", "early_stopping", "warm_start"):
         check_flag(name, getattr(estimator, name))
     check_epochs(estimator)
     class_weight = getattr(estimator, "class_weight", None)  # regressors have none

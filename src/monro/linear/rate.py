@@ -4,6 +4,7 @@ import numpy as np
 
 from monro.fitting.order import visiting_order
 from monro.fitting.rate_search import search_rate
+from monro.linear.centring import centred
 from monro.linear.objective import mean_sqnorm
 from monro.linear.problem import Problem
 from monro.linear.solvers import SOLVERS, make_solver
@@ -26,7 +27,7 @@ def choose_rate(problem: Problem, name: str, decay: float, rng: np.random.Genera
     """
     n = problem.examples.y.size
     order = visiting_order(n, rng)[:_SAMPLE]
-    length = mean_sqnorm(problem.examples.rows, order)
+    length = mean_sqnorm(centred(problem.examples.rows, problem.centre), order)
     if length == 0.0:
         return 1.0
 

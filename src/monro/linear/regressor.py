@@ -62,9 +62,11 @@ class LinearRegressor(RegressorMixin, LinearBase):  # type: ignore[misc]
         decay: float = 1.0,
         skip: int | None = None,
         max_epochs: int = 10,
+        max_steps: int | None = None,
         tol: float | None = None,
-        shuffle: bool = True,
+        shuffle: bool | str = True,
         fit_intercept: bool = True,
+        center: bool = False,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         warm_start: bool = False,
@@ -83,9 +85,11 @@ class LinearRegressor(RegressorMixin, LinearBase):  # type: ignore[misc]
         self.decay = decay
         self.skip = skip
         self.max_epochs = max_epochs
+        self.max_steps = max_steps
         self.tol = tol
         self.shuffle = shuffle
         self.fit_intercept = fit_intercept
+        self.center = center
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.warm_start = warm_start

@@ -9,6 +9,7 @@ from monro.linear.algorithms.sgd import Sgd
 from monro.linear.algorithms.sgdqn import QuasiNewton
 from monro.linear.algorithms.sgdqn_flawed import FlawedQuasiNewton
 from monro.linear.algorithms.solver_base import Options, Solver, Traits
+from monro.linear.centring import with_centre
 from monro.linear.problem import Problem
 
 _BOTH = ("bottou", "inverse-t")
@@ -19,7 +20,12 @@ SOLVERS = {
     "implicit": Traits(Implicit, _BOTH, proximal=True),
     "aisgd": Traits(Implicit, _BOTH, averaged=True),
     "sgdqn": Traits(
-        QuasiNewton, ("bottou",), learns_gains=True, needs_alpha=True, takes_decay=False
+        QuasiNewton,
+        ("bottou",),
+        learns_gains=True,
+        needs_alpha=True,
+        takes_decay=False,
+        takes_center=False,
     ),
     "asgdqn": Traits(
         QuasiNewton,
@@ -28,9 +34,15 @@ SOLVERS = {
         learns_gains=True,
         needs_alpha=True,
         takes_decay=False,
+        takes_center=False,
     ),
     "sgdqn-flawed": Traits(
-        FlawedQuasiNewton, ("bottou",), learns_gains=True, needs_alpha=True, takes_decay=False
+        FlawedQuasiNewton,
+        ("bottou",),
+        learns_gains=True,
+        needs_alpha=True,
+        takes_decay=False,
+        takes_center=False,
     ),
     "dual": Traits(
         Dual,
@@ -65,5 +77,12 @@ def make_solver(
         raise ValueError(
             f"solver={name!r} takes no proximal steps, which the penalty "
             f"{type(problem.penalty).__name__} needs: use {able}"
+        )
+    if traits.centred and not problem.centre.size:
+        problem = with_centre(problem)
+    if problem.penalty.has_kink and problem.centre.size:
+        raise ValueError(
+            f"center: the penalty {type(problem.penalty).__name__} needs the weights themselves, "
+            "which sparse centred rows have only as sums: use center=False"
         )
     return traits.make(problem, traits, Options(schedule, eta0, decay, state, skip))

@@ -3,7 +3,13 @@
 from typing import Any
 
 from monro.blocks import LANES
-from monro.checks.parameters import check_choice, check_common, check_integer, check_number
+from monro.checks.parameters import (
+    check_choice,
+    check_common,
+    check_flag,
+    check_integer,
+    check_number,
+)
 from monro.links import LINKS
 from monro.softmax.sampling.registry import SAMPLING
 from monro.softmax.solvers import SOLVERS, Traits, solvers_that
@@ -16,6 +22,7 @@ RATES = ("auto", "paper")
 def check_softmax_parameters(estimator: Any) -> None:
     """Raise an error that names the valid choices if a parameter or a combination is invalid."""
     check_common(estimator, RATES)
+    check_flag("shuffle", estimator.shuffle)
     check_choice("solver", estimator.solver, SOLVERS)
     check_choice("link", estimator.link, LINKS)
     check_choice("formulation", estimator.formulation, FORMULATIONS)

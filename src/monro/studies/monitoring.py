@@ -96,6 +96,19 @@ def fit_monitored(
     return monitor.curve | {"diverged": False}
 
 
+def fit_unobserved(model: Any, X: Any, y: Any) -> bool:
+    """Fit a model without callbacks, for which its loss would be measured; return whether it could.
+
+    With probit and logistic links that takes longer than an epoch.
+    """
+    _compile(model, X, y)
+    try:
+        model.fit(X, y)
+    except DivergenceError:
+        return False
+    return True
+
+
 def sweep_monitored(
     problem: Problem,
     solver: Solver,

@@ -9,11 +9,10 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy.optimize import approx_fprime, brentq
-from scipy.special import expit, log_expit
+from scipy.optimize import brentq
+from scipy.special import expit
 
 from monro import SoftmaxClassifier
-from monro.blocks import MASKED_SCORE
 from monro.fitting.order import visiting_order
 from monro.linear.descent_state import new_state, weights
 from monro.linear.examples import Examples
@@ -24,7 +23,6 @@ from monro.penalties import Ridge
 from monro.rows import as_rows
 from monro.schedules import Bottou
 from monro.studies import data, implicit_sgd_runs, nextword
-from monro.studies.augment_reduce import OneVsEach
 from monro.studies.sgd_qn_runs import Straightforward, every_tenth
 from monro.studies.sparse_averaging_runs import (
     cost,
@@ -248,57 +246,6 @@ def test_synthetic_rows_have_the_given_number_of_features():
     for i in range(50):
         assert np.unique(X[i].indices).size == 7
     assert (y == 1).sum() == 25
-
-
-# -------------------------------------------------------------------------- paper 001's one-vs-each
-
-
-def bound(z, c):
-    """Eq. 10 with importance weights c: Σ c log σ(s_y - s_k), z = s_k - s_y."""
-    return c @ log_expit(-z)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "digits"), [pytest.param("float64", 1e-9, marks=thorough), ("float32", 5e-5)]
-)
-@given(
-    scores=st.lists(st.floats(-40, 40), min_size=1, max_size=20),
-    left_out=st.integers(0, 3),
-    seed=seeds,
-)
-@often
-def test_one_vs_each_is_a_weighted_sum_of_log_sigmoids(dtype, digits, scores, left_out, seed):
-    rng = np.random.default_rng(seed)
-    z = np.array(scores)
-    c = 1 + 10 * rng.random(z.size)
-    where = rng.permutation(z.size + left_out)[: z.size]
-    padded, log_c = np.full(z.size + left_out, MASKED_SCORE), np.zeros(z.size + left_out)
-    padded[where], log_c[where] = z, np.log(c)
-
-    g, g_again = padded.astype(dtype), padded.astype(dtype)
-    log_c = log_c.astype(dtype)
-    model = OneVsEach()
-    value = model.local_step(g, log_c, None, 128, 0.5, 0.0, 0.0)
-    none = model.local_step(g_again, log_c, None, 129, 0.5, 0.0, 0.0)
-
-    # It counts for 64 examples; log(1 + e) is less exact for small e.
-    assert value == pytest.approx(64 * bound(z, c), rel=digits, abs=0.02 * digits * 64 * c.sum())
-    assert none == 0.0
-    np.testing.assert_array_equal(g, g_again)
-    expected = np.zeros(padded.size)
-    expected[where] = c * expit(z)
-    np.testing.assert_allclose(g, expected, rtol=digits, atol=1e-30)
-
-
-@given(st.lists(st.floats(-5, 5), min_size=1, max_size=8), seeds)
-@often
-def test_one_vs_each_moves_along_its_bounds_gradient(scores, seed):
-    z = np.array(scores)
-    c = 1 + 10 * np.random.default_rng(seed).random(z.size)
-    g = z.copy()
-    OneVsEach().local_step(g, np.log(c), None, 1, 0.5, 0.0, 0.0)
-    slopes = approx_fprime(z, bound, 1e-7, c)
-    np.testing.assert_allclose(g, -slopes, rtol=1e-4, atol=1e-4)
 
 
 # ------------------------------------------------------------------------------------ the next word

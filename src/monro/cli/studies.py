@@ -8,6 +8,7 @@ from rich.table import Table as RichTable
 from monro import studies
 from monro._jit import announce_compilation
 from monro.cli.common import COMPILING, check_output, say
+from monro.data.registry import how_to_get
 from monro.progress import pipe_safe_console
 from monro.report.content import Page, Section
 from monro.report.page import write
@@ -40,12 +41,20 @@ def reproduce(
         own = [one for one in sets if one in study.sets]
         if sets and not own:  # with "all", run those that have the data set
             continue
+        for absent in _absent(study):
+            say(console, f"skipped, because its files are not here: {how_to_get(absent)}")
         with announce_compilation(lambda: say(pipe_safe_console(stderr=True), COMPILING)):
             outcomes = runner.run(study, out, quick=quick, sets=own, jobs=jobs, show=not quiet)
         _print_findings(study, outcomes)
         path = runner.journal_path(out, study, quick=quick)
         say(console, f"{path} has {len(outcomes)} results")
     say(console, f"monro report {out} writes a page of them")
+
+
+def _absent(study: Study) -> list[str]:
+    """Return the data sets that a study would run on if their files were here."""
+    present = {trial.data for trial in study.trials(False)}
+    return [name for name in study.sets if name not in present]
 
 
 def _print_findings(study: Study, outcomes: Sequence[Outcome]) -> None:

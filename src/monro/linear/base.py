@@ -174,6 +174,7 @@ class LinearBase(Estimator):
                 self.learning_rate_ or 1.0,
                 float(self.decay),
                 states[k] if states else None,
+                self.skip,
             )
             if solutions is None or states:
                 # One batch does not show how frequent the classes are.

@@ -60,6 +60,7 @@ class LinearRegressor(RegressorMixin, LinearBase):  # type: ignore[misc]
         alpha: float = 1e-5,
         learning_rate: float | str = "auto",
         decay: float = 1.0,
+        skip: int | None = None,
         max_epochs: int = 10,
         max_steps: int | None = None,
         tol: float | None = None,
@@ -82,6 +83,7 @@ class LinearRegressor(RegressorMixin, LinearBase):  # type: ignore[misc]
         self.alpha = alpha
         self.learning_rate = learning_rate
         self.decay = decay
+        self.skip = skip
         self.max_epochs = max_epochs
         self.max_steps = max_steps
         self.tol = tol

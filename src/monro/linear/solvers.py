@@ -25,7 +25,14 @@ SOLVERS = {
         learns_gains=True,
         needs_alpha=True,
         takes_decay=False,
-        takes_center=False,
+    ),
+    "asgdqn": Traits(
+        QuasiNewton,
+        ("bottou",),
+        averaged=True,
+        learns_gains=True,
+        needs_alpha=True,
+        takes_decay=False,
     ),
     "sgdqn-flawed": Traits(
         FlawedQuasiNewton,
@@ -33,7 +40,6 @@ SOLVERS = {
         learns_gains=True,
         needs_alpha=True,
         takes_decay=False,
-        takes_center=False,
     ),
     "dual": Traits(
         Dual,
@@ -59,6 +65,7 @@ def make_solver(
     eta0: float = 1.0,
     decay: float = 1.0,
     state: Any = None,
+    skip: int | None = None,
 ) -> Solver:
     """Build the solver of that name for a problem; `state` is an earlier one to continue from."""
     traits = SOLVERS[name]
@@ -75,4 +82,4 @@ def make_solver(
             f"center: the penalty {type(problem.penalty).__name__} needs the weights themselves, "
             "which sparse centred rows have only as sums: use center=False"
         )
-    return traits.make(problem, traits, Options(schedule, eta0, decay, state))
+    return traits.make(problem, traits, Options(schedule, eta0, decay, state, skip))

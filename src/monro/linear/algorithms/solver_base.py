@@ -17,6 +17,7 @@ class Options(NamedTuple):
     eta0: float = 1.0  # the initial learning rate
     decay: float = 1.0
     state: Any = None  # an earlier one to continue from
+    skip: int | None = None  # of solvers that learn gains: steps between passes over all weights
 
 
 class Solver(ABC):
@@ -81,5 +82,4 @@ class Traits(NamedTuple):
     needs_alpha: bool = False  # divides by the strength of the ridge
     takes_rate: bool = True
     takes_decay: bool = True
-    takes_center: bool = True  # the mean row may be subtracted
     has_partial_fit: bool = True

@@ -17,7 +17,7 @@ from tests.linear.helpers import make_data
 from tests.linear.test_exactness import close, make_problem, run
 from tests.marks import thorough
 
-CENTRED = solvers_that(lambda t: not t.learns_gains and not t.centred)
+CENTRED = solvers_that(lambda t: t.takes_center and not t.centred)
 SCHEDULED = [(name, each) for name in CENTRED for each in SOLVERS[name].schedules or ("bottou",)]
 few = settings(max_examples=10, deadline=None, derandomize=True)
 

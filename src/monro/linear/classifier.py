@@ -33,9 +33,10 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
     ----------
     loss : {"hinge", "squared_hinge", "log"}
         ``max(0, 1-yp)``, its square, or ``log(1 + exp(-yp))``; only "log" gives probabilities.
-    solver : {"auto", "dual", "asgd", "sgd", "casgd", "implicit", "aisgd", "sgdqn", "asgdqn", "sgdqn-flawed"}
-        "auto" chooses "dual" or "aisgd" by the shape of the data; ``solver_`` is the one
-        used. docs/linear.md compares them.
+    solver : str
+        "auto", "dual", "sgd", "asgd", "casgd", "implicit", "aisgd", "sgdqn", "asgdqn" or
+        "sgdqn-flawed". "auto" chooses "dual" or "aisgd" by the shape of the data; ``solver_`` is
+        the one used. docs/linear.md compares them.
     schedule : {"bottou", "inverse-t"}
         How the rate falls: "bottou" is ``η0/(1 + decay·alpha·η0·t)`` (to the power ¾ for averaged
         solvers), with an intercept that is not regularised; "inverse-t" is the papers'
@@ -67,7 +68,7 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
     center : bool
         Whether to subtract the mean of the rows, without making sparse rows dense; predictions then
         do not change if a constant is added to a feature. `partial_fit` subtracts the mean of all
-        rows so far. Always so for "casgd", which is "asgd" centred; not for SGD-QN.
+        rows so far. Always so for "casgd", which is "asgd" centred; not for "sgdqn".
     class_weight : dict, "balanced" or None
         Multiplies the weights of each class's rows.
     early_stopping : bool
@@ -136,7 +137,7 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
     >>> near, far = (model.fit(X, y).decision_function(X) for X in (scale(X), scale(X) + 100))
     >>> bool(abs(far - near).max() < 1e-6 * abs(near).max())
     True
-    """  # noqa: E501
+    """
 
     def __init__(
         self,

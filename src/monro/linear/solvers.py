@@ -25,6 +25,7 @@ SOLVERS = {
         learns_gains=True,
         needs_alpha=True,
         takes_decay=False,
+        takes_center=False,
     ),
     "asgdqn": Traits(
         QuasiNewton,
@@ -33,6 +34,7 @@ SOLVERS = {
         learns_gains=True,
         needs_alpha=True,
         takes_decay=False,
+        takes_center=False,
     ),
     "sgdqn-flawed": Traits(
         FlawedQuasiNewton,
@@ -40,6 +42,7 @@ SOLVERS = {
         learns_gains=True,
         needs_alpha=True,
         takes_decay=False,
+        takes_center=False,
     ),
     "dual": Traits(
         Dual,

@@ -84,7 +84,10 @@ def test_settings_reach_the_estimator(folder, tmp_path):
     ("arguments", "what"),
     [
         (["--set", "aplha=1"], "--set aplha=1: there is no parameter 'aplha'; did you mean alpha?"),
-        (["--set", "xyz=1"], "there is no parameter 'xyz'; choose from alpha, class_weight"),
+        (
+            ["--set", "xyz=1"],
+            "there is no parameter 'xyz'; choose from alpha, center, class_weight",
+        ),
         (["--set", "alpha"], "--set alpha: write name=value"),
         (["--set", "alpha=x"], "alpha='x': give a finite number >= 0"),
         (["--set", "early_stopping=maybe"], "early_stopping='maybe': choose True or False"),

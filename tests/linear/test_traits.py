@@ -28,9 +28,9 @@ def table(page, header):
 
 
 def choices(kind, name):
-    """Return the values that a docstring lists for a parameter."""
-    (values,) = re.findall(rf"^    {name} : {{(.*)}}$", kind.__doc__, re.MULTILINE)
-    return set(re.findall(r'"([^"]+)"', values))
+    """Return the values that a docstring lists for a parameter, in its type or its description."""
+    (text,) = re.findall(rf"^    {name} : (.*(?:\n        .*)*)", kind.__doc__, re.MULTILINE)
+    return set(re.findall(r'"([^"]+)"', text))
 
 
 def test_the_table_of_solvers_is_that_of_the_traits():

@@ -14,7 +14,7 @@ from monro.rows import Array
 
 # Rows to try rates on: all of few rows, a quarter of many, fewer of very many.
 _FEW, _PART, _MANY = 2000, 4, 1 << 17
-_COARSE = 8  # the first search takes this part of them
+_COARSE, _FEWEST = 8, 100  # the first search takes this part of them, at least so many
 _JUDGED = 1 << 13  # rows that give an objective accurate enough
 
 
@@ -52,7 +52,8 @@ def choose_rate(
     def best_rate(trial: Callable[[float], float], start: float) -> float:
         return search_rate(trial, start, gain_down=0.01, most_steps=30)
 
-    rough = best_rate(lambda eta0: trial(eta0, -(-sample.size // _COARSE)), 1.0 / length)
+    coarse = min(sample.size, max(_FEWEST, -(-sample.size // _COARSE)))
+    rough = best_rate(lambda eta0: trial(eta0, coarse), 1.0 / length)
     fine = cache(lambda eta0: trial(eta0, sample.size))
     best = best_rate(fine, 0.5 * rough)
     gain = value(zero, intercept, sample.size) - fine(best)

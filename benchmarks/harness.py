@@ -12,8 +12,10 @@ from typing import Any
 from monro import studies
 from monro.report.content import Table
 from monro.report.tables import markdown as report_table
+from monro.studies import finding
 from monro.studies.journal import Journal, environment, to_json_types
 from monro.studies.runner import journal_path
+from monro.studies.study import Outcome, Study
 
 RESULTS = Path(__file__).parent / "results"
 _ROOT = Path(__file__).parent.parent
@@ -69,27 +71,39 @@ def tables(name: str, result: dict[str, Any]) -> str:
 
 
 def study(name: str) -> str:
-    """Return all tables of a study; for "findings", the findings of all studies."""
-    if name == "findings":
-        return _findings()
-    found = studies.get(name)
-    outcomes = Journal(journal_path(STUDIES, found, quick=False)).of(found.trials(False))
-    parts = []
+    """Return the findings and all tables of a study; for "verdicts", counts of all studies."""
+    if name == "verdicts":
+        return _verdicts()
+    found, outcomes = _results_of(name)
+    findings = found.findings(outcomes)
+    parts = [
+        found.lead,
+        *(["\n".join(f"- {fact}" for fact in found.setup)] if found.setup else []),
+        finding.count(findings),
+        report_table(finding.table("Findings", findings)),
+    ]
     for section in found.sections(outcomes):
         tables = [item for item in section.items if isinstance(item, Table)]
         if tables:
             parts.append(f"### {section.title}")
         parts += [f"{table.title}:\n\n{report_table(table)}" for table in tables]
+        parts += [table.note for table in tables if table.note]
     return "\n\n".join(parts)
 
 
-def _findings() -> str:
+def _results_of(name: str) -> tuple[Study, list[Outcome]]:
+    """Return a study and its full results."""
+    found = studies.get(name)
+    return found, Journal(journal_path(STUDIES, found, quick=False)).of(found.trials(False))
+
+
+def _verdicts() -> str:
     rows = []
     for name in studies.NAMES:
-        found = studies.get(name)
-        outcomes = Journal(journal_path(STUDIES, found, quick=False)).of(found.trials(False))
-        rows += [[f"{name}: {what}", *figures] for what, *figures in found.findings(outcomes)]
-    return markdown(["", "paper", "here"], rows)
+        found, outcomes = _results_of(name)
+        verdicts = [one.verdict for one in found.findings(outcomes)]
+        rows.append([name, *(str(verdicts.count(verdict)) for verdict in finding.VERDICTS)])
+    return markdown(["study", *finding.VERDICTS], rows)
 
 
 _BLOCK = re.compile(r"(<!-- (benchmark|study): ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)

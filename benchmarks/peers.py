@@ -113,7 +113,22 @@ def table(result: dict[str, Any]) -> str:
         parts.append(
             f"{loss} loss: seconds / objective / test error\n\n" + markdown(["set", *names], cells)
         )
+        parts.append(_where_peers_are_ahead(rows, "seconds", "faster"))
+        parts.append(_where_peers_are_ahead(rows, "objective", "lower in objective"))
+        parts.append(_where_peers_are_ahead(rows, "test_error", "lower in test error"))
     return "\n\n".join(parts)
+
+
+def _where_peers_are_ahead(rows: list[dict[str, Any]], measure: str, ahead: str) -> str:
+    """Return a sentence that lists the peers that are ahead of monro, and on which sets."""
+    ours = {row["set"]: row[measure] for row in rows if row["learner"] == "monro"}
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        ratio = row[measure] / ours[row["set"]]
+        if ratio < 0.9995:
+            found.setdefault(row["learner"], []).append(f"{row['set']} ({ratio:.3f}×)")
+    places = [f"{peer} on {', '.join(sets)}" for peer, sets in found.items()]
+    return f"Peers that are {ahead}: {'; '.join(places) or 'none'}."
 
 
 def _cell(row: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Augment and reduce: recovery of known coefficients, and the gain of drawing classes by frequency.
+"""Augment and reduce: known coefficients, classes drawn by frequency, the time of a step.
 
 Likelihoods are exact, for probit and logistic by quadrature. All on one thread.
 """
@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from benchmarks import datasets
 from benchmarks.harness import markdown
@@ -147,16 +148,71 @@ def sampling_variance(quick: bool) -> list[dict[str, Any]]:
     return found
 
 
+# ------------------------------------------------------------------------------- time of a step
+
+
+def step_times(quick: bool) -> list[dict[str, Any]]:
+    """Return the time of a step on 500 rows of 20 non-zeros and 20 classes, by number of classes.
+
+    Only the weights of the rows and classes of a step are touched; with 1,000 classes, whose
+    weights stay in the cache, it is faster to step on all of them, and that is done.
+    """
+    rng = np.random.default_rng(0)
+    n, d, nonzeros = 2_000 if quick else 20_000, 500, 20
+    indices = np.sort(np.argsort(rng.random((n, d)), axis=1)[:, :nonzeros], axis=1)
+    values = rng.standard_normal(n * nonzeros).astype(np.float32)
+    X = sp.csr_matrix((values, indices.ravel(), np.arange(0, n * nonzeros + 1, nonzeros)), (n, d))
+    found = []
+    for link in ("softmax", "probit"):
+        row: dict[str, Any] = {"link": link}
+        for n_classes in (100, 1_000) if quick else (1_000, 10_000, 100_000):
+            y = rng.integers(n_classes, size=n)
+            seconds = _epoch_seconds(X, y, quick, link=link, classes=np.arange(n_classes))
+            row[f"{n_classes:,}"] = 1000.0 * seconds / (n // 500)
+        found.append(row)
+    return found
+
+
+def epoch_times(quick: bool) -> list[dict[str, Any]]:
+    """Return the seconds of an epoch with the paper's sizes of batches (its Tables 1 and 2)."""
+    sets = {"Bibtex": (datasets.bibtex, 488, 20), "Omniglot": (datasets.omniglot, 541, 50)}
+    found = []
+    for name, (load, examples, classes) in list(sets.items())[: 1 if quick else 2]:
+        data = load(scaled=False)
+        sizes = {"examples_per_step": examples, "classes_per_step": classes}
+        row: dict[str, Any] = {"set": name}
+        for link in ("softmax", "probit", "logistic"):
+            row[link] = _epoch_seconds(data.X, data.y, quick, link=link, **sizes)
+        found.append(row)
+    return found
+
+
+def _epoch_seconds(X: Any, y: np.ndarray, quick: bool, **parameters: Any) -> float:
+    """Return the median seconds of an epoch."""
+    model = SoftmaxClassifier(solver="augment-reduce", random_state=0, **parameters)
+    model.set_params(max_epochs=1).fit(X[:500], y[:500])  # compiles the kernels
+    model.set_params(max_epochs=3 if quick else 9).fit(X, y)
+    ends = [record["seconds"] for record in model.history_]
+    return float(np.median(np.diff(ends)))
+
+
 def run(*, quick: bool) -> dict[str, Any]:
     result: dict[str, Any] = {"variance": sampling_variance(quick)}
     result["simulated"] = known_coefficients(quick)
+    result["steps"] = step_times(quick)
+    result["epochs"] = epoch_times(quick)
     if not quick:
         result["conditional_logit"] = conditional_logit()
     return result
 
 
 def table(result: dict[str, Any]) -> str:
-    tables = {"simulated": _simulated_table, "variance": _variance_table}
+    tables = {
+        "simulated": _simulated_table,
+        "variance": _variance_table,
+        "steps": _steps_table,
+        "epochs": _epochs_table,
+    }
     return "\n\n".join(make(result[name]) for name, make in tables.items() if name in result)
 
 
@@ -183,3 +239,15 @@ def _variance_table(rows: list[dict[str, Any]]) -> str:
     ]
     header = ["variance of a step, 20 classes", "uniform", "by frequency", "ratio"]
     return markdown(header, cells)
+
+
+def _steps_table(rows: list[dict[str, Any]]) -> str:
+    sizes = [name for name in rows[0] if name != "link"]
+    cells = [[row["link"], *(f"{row[size]:.2f}" for size in sizes)] for row in rows]
+    return markdown(["ms a step, by number of classes", *sizes], cells)
+
+
+def _epochs_table(rows: list[dict[str, Any]]) -> str:
+    links = [name for name in rows[0] if name != "set"]
+    cells = [[row["set"], *(f"{row[link]:.3f}" for link in links)] for row in rows]
+    return markdown(["seconds an epoch", *links], cells)

@@ -81,4 +81,11 @@ def table(result: dict[str, Any]) -> str:
             for row in result["by_threads"]
         ],
     )
-    return f"One epoch on {result['nonzeros']:,} non-zeros:\n\n{width}\n\n{size}\n\n{threads}"
+    ranges = []
+    for key, what in (("by_width", "numbers of features"), ("by_size", "numbers of non-zeros")):
+        ratios = [max(r[s] for r in result[key]) / min(r[s] for r in result[key]) for s in SOLVERS]
+        pairs = ", ".join(f"{s} {r:.2f}×" for s, r in zip(SOLVERS, ratios, strict=True))
+        ranges.append(f"The largest over the smallest time per non-zero among {what}: {pairs}.")
+    return "\n\n".join(
+        [f"One epoch on {result['nonzeros']:,} non-zeros:", width, size, *ranges, threads]
+    )

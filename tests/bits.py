@@ -103,7 +103,18 @@ def hash_of(model: Any) -> str:
 def _linear() -> Iterator[Case]:
     from monro import LinearClassifier, LinearRegressor
 
-    solvers = ["auto", "dual", "asgd", "sgd", "casgd", "implicit", "aisgd", "sgdqn", "sgdqn-flawed"]
+    solvers = [
+        "auto",
+        "dual",
+        "asgd",
+        "sgd",
+        "casgd",
+        "implicit",
+        "aisgd",
+        "sgdqn",
+        "asgdqn",
+        "sgdqn-flawed",
+    ]
     kinds = list(itertools.product(["float32", "float64"], ["csr", "dense"]))
 
     def fit(kind: Any, X: Any, y: Any, given: dict[str, Any], **options: Any) -> Any:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from monro._jit import kernel
+from monro.linear.centring import centred
 from monro.rows import (
     Biased,
-    Centered,
     Dense,
     Sparse,
     WideSparse,
@@ -93,7 +93,7 @@ def view(kind, X):
         rows = WideSparse(*rows)
     extra = 0
     if "centred" in kind:
-        rows = Centered(rows, mean, float(mean @ mean))
+        rows = centred(rows, mean)
         matrix = matrix - mean
         extra += 2
     if "biased" in kind:
@@ -269,9 +269,8 @@ def test_a_matrix_of_empty_rows_is_all_zero(kind):
 # ----------------------------------------------------------------------------------------- centred
 
 
-def centred(X):
-    mean = X.mean(axis=0)
-    return Centered(as_rows(sp.csr_array(X)), mean, float(mean @ mean))
+def centred_sparse(X):
+    return centred(as_rows(sp.csr_array(X)), X.mean(axis=0))
 
 
 def kept_sum(rows, c):
@@ -296,7 +295,7 @@ def test_centred_rows_are_the_rows_of_the_centred_matrix(X, data):
     coefficients = hnp.arrays(np.float64, n, elements=st.floats(-10.0, 10.0))
     c, d = data.draw(coefficients), data.draw(coefficients)
     scale = data.draw(st.floats(-3.0, 3.0))
-    rows, matrix = centred(X), X - X.mean(axis=0)
+    rows, matrix = centred_sparse(X), X - X.mean(axis=0)
     # Solvers scale such arrays and add them: the result is again that of a sum.
     w = scale * kept_sum(rows, c) + kept_sum(rows, d)
     dots = np.empty(n)
@@ -313,15 +312,15 @@ def test_centred_products_are_invariant_to_translations(X, data):
     shift = data.draw(hnp.arrays(np.float64, width, elements=st.floats(-100.0, 100.0)))
     c = data.draw(hnp.arrays(np.float64, n, elements=st.floats(-10.0, 10.0)))
     here, moved = np.empty((2, n))
-    products(centred(X), kept_sum(centred(X), c), here)
-    products(centred(X + shift), kept_sum(centred(X + shift), c), moved)
+    products(centred_sparse(X), kept_sum(centred_sparse(X), c), here)
+    products(centred_sparse(X + shift), kept_sum(centred_sparse(X + shift), c), moved)
     largest = (abs(X).max() + abs(shift).max()) ** 2 * abs(c).sum() * width
     np.testing.assert_allclose(moved, here, rtol=0, atol=1e-13 * largest)
 
 
 def test_the_intercept_follows_the_weights_of_centring():
     X = ragged(np.float64)
-    rows = Biased(centred(X))
+    rows = Biased(centred_sparse(X))
     w = np.zeros(WIDTH + 3)
     add(rows, 4, 2.0, w)
     np.testing.assert_allclose(w[:WIDTH], 2.0 * X[4])

@@ -1,8 +1,8 @@
 """Rows of X as kernels see them: a few operations on row i, each O(number of its non-zeros).
 
-``Sparse`` and ``Dense`` hold data. ``Biased`` and ``Centered`` wrap other rows and change what a
-row *is* (one more constant coordinate; the mean subtracted) without touching the data. Weights may
-be longer than a data row is wide: the wrappers append their own coordinates at the end.
+``Sparse`` and ``Dense`` hold data. ``Biased`` and those of `monro.linear.centring` wrap other rows
+and change what a row *is* (one more constant coordinate; the mean subtracted) without touching the
+data. Weights may be longer than a data row is wide: the wrappers append their own coordinates.
 """
 
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from monro._jit import generic, kernel, prefetch_element, vector_leaf
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Rows = Any  # Sparse | Dense | Biased | Centered; Numba resolves the class, mypy cannot
+Rows = Any  # Sparse, Dense or a wrapper; Numba resolves which, mypy cannot
 Operator = Any  # a NamedTuple with a method `updated`
 
 WIDE = 1 << 17  # features; beyond a megabyte, weights do not stay in a core's L2 cache
@@ -260,50 +260,6 @@ class Biased(NamedTuple):
 
     def sqnorm(self, i):  # type: ignore[no-untyped-def]
         return sqnorm(self.rows, i) + 1.0
-
-    def locate(self, i):  # type: ignore[no-untyped-def]
-        locate(self.rows, i)
-
-    def prefetch(self, i):  # type: ignore[no-untyped-def]
-        prefetch(self.rows, i)
-
-    def prefetch_weights(self, i, w):  # type: ignore[no-untyped-def]
-        prefetch_weights(self.rows, i, w)
-
-
-class Centered(NamedTuple):
-    """Rows ``x_i - x̄`` that stay sparse (paper 002, section 5).
-
-    A sum ``Σ c_i (x_i - x̄)`` is kept as ``v = Σ c_i x_i``, ``a = Σ c_i`` and ``z = v·x̄``, in an
-    array ``[v, a, z]``. All three are linear in the c_i, so solvers scale and average this array as
-    they would scale and average ordinary weights.
-    """
-
-    rows: Rows
-    mean: Array
-    sqnorm_mean: float
-
-    def dot(self, i, w):  # type: ignore[no-untyped-def]
-        a = w[self.mean.size]
-        z = w[self.mean.size + 1]
-        return dot(self.rows, i, w) - a * dot(self.rows, i, self.mean) - z + a * self.sqnorm_mean
-
-    def add(self, i, c, w):  # type: ignore[no-untyped-def]
-        add(self.rows, i, c, w)
-        w[self.mean.size] += c
-        w[self.mean.size + 1] += c * dot(self.rows, i, self.mean)
-
-    def add_two(self, i, c, w, d, u):  # type: ignore[no-untyped-def]
-        add_two(self.rows, i, c, w, d, u)
-        a = self.mean.size
-        q = dot(self.rows, i, self.mean)
-        w[a] += c
-        w[a + 1] += c * q
-        u[a] += d
-        u[a + 1] += d * q
-
-    def sqnorm(self, i):  # type: ignore[no-untyped-def]
-        return sqnorm(self.rows, i) - 2.0 * dot(self.rows, i, self.mean) + self.sqnorm_mean
 
     def locate(self, i):  # type: ignore[no-untyped-def]
         locate(self.rows, i)

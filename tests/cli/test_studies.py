@@ -119,8 +119,8 @@ def ran(monkeypatch):
     """Replace the runner: record the studies and their arguments, and run nothing."""
     calls = []
 
-    def run(study, folder, *, quick, sets, show):
-        calls.append((study.name, list(sets), quick, show))
+    def run(study, folder, *, quick, sets, jobs, show):
+        calls.append((study.name, list(sets), quick, jobs, show))
         return []
 
     monkeypatch.setattr(runner, "run", run)
@@ -131,15 +131,15 @@ def test_all_studies_that_have_a_data_set(ran, tmp_path):
     sets = ("--dataset", "rcv1", "--dataset", "bibtex")
     text = output("reproduce", "all", *sets, "--quick", "--quiet", "--out", tmp_path)
     assert ran == [
-        ("unbiased-softmax", ["bibtex"], True, False),
-        ("augment-reduce", ["bibtex"], True, False),
-        ("implicit-sgd", ["rcv1"], True, False),
-        ("sgd-qn", ["rcv1"], True, False),
+        ("unbiased-softmax", ["bibtex"], True, 1, False),
+        ("augment-reduce", ["bibtex"], True, 1, False),
+        ("implicit-sgd", ["rcv1"], True, 1, False),
+        ("sgd-qn", ["rcv1"], True, 1, False),
     ]
     assert text.endswith(f"monro report {tmp_path} writes a page of them\n")
     ran.clear()
-    output("reproduce", "all", "--out", tmp_path)
-    assert ran == [(name, [], False, True) for name in studies.NAMES]
+    output("reproduce", "all", "--jobs", "3", "--out", tmp_path)
+    assert ran == [(name, [], False, 3, True) for name in studies.NAMES]
 
 
 def test_findings_are_printed(results):

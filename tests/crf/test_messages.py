@@ -17,6 +17,8 @@ from tests.crf.helpers import TEMPLATE, corpus
         ({"constraints": "BILOU"}, "constraints='BILOU': choose one of 'BIO', 'BIOES'"),
         ({"hash_bits": 2}, "hash_bits=2"),
         ({"max_epochs": 0}, "max_epochs=0"),
+        ({"solver": "sgdqn", "skip": 0}, "skip=0: give a whole number"),
+        ({"skip": 8}, "solver='asgd' does not use skip: leave it None, or use 'sgdqn'"),
         ({"n_jobs": 0}, "n_jobs=0"),
         ({"template": "U:%q[0,0]\n"}, "unknown macro"),
         ({"template": 5}, "template=5: give a template, or the name of a file"),

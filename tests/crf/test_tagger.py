@@ -301,3 +301,14 @@ def test_conll_2000():
     sentences, tags = train.tokens[:2000], train.tags[:2000]
     tagger = CRFTagger(random_state=0, max_epochs=5, constraints="BIO").fit(sentences, tags)
     assert tagger.score(train.tokens[2000:3000], train.tags[2000:3000]) > 0.9
+
+
+def test_skip_is_that_of_the_solver():
+    sentences, tags = corpus(60)
+    settings = {"solver": "sgdqn", "template": TEMPLATE, "learning_rate": 0.1, "random_state": 0}
+    default, same, other = (
+        CRFTagger(**settings, skip=skip).fit(sentences, tags).log_loss(sentences, tags)
+        for skip in (None, 15, 2)
+    )
+    assert default == same  # a quarter of the sentences, if they are few
+    assert default != other

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from monro.crf import sgd, sgdqn, sgdqn_flawed
+from monro.crf import sgd, sgdqn
 from monro.crf.chain import most_runs
 from monro.crf.encoding import Encoded
 from monro.crf.feature_map import Vocabulary
@@ -15,7 +15,15 @@ from monro.crf.solvers import SOLVERS, choose_rate, make_solver
 from monro.crf.trainer import ChainTrainer
 from monro.crf.weights import as_tables
 from monro.penalties import Ridge
-from tests.crf.helpers import loss, numeric_gradient, random_chains
+from tests.crf.helpers import (
+    all_sequences,
+    log_partition,
+    loss,
+    numeric_gradient,
+    random_chains,
+    scores,
+)
+from tests.marks import thorough
 
 TAGS = 3
 NOTHING = Vocabulary(None, None)
@@ -83,37 +91,101 @@ def test_descent_is_that_of_dense_weights(name, smallest, monkeypatch):
     assert state.t[0] == t
 
 
-def test_corrected_sgdqn_is_that_of_dense_weights(monkeypatch):
-    monkeypatch.setattr(sgdqn, "_SKIP", 2)
-    problem = make_problem(lengths=(2, 3, 1, 2, 3, 2, 2, 3), lam=0.05)
-    solver = make_solver(problem, "sgdqn", 0.4)
-    state = solver.start()
-    order = np.random.default_rng(3).permutation(problem.size)
-    solver.sweep(order, state, False, None)
+def exact_slope(problem, s, w):
+    """Return the slope of sentence s at dense weights: all sequences of tags, one by one."""
+    split = problem.n_features * TAGS
+    state, pair = w[:split].reshape(-1, TAGS), w[split:].reshape(-1, TAGS, TAGS)
+    first, stop = problem.data.starts[s], problem.data.starts[s + 1]
+    sequences = all_sequences(*scores(problem.data, s, state, pair))
+    log_Z = log_partition(sequences)
+    found = -counts(problem, s, problem.y[first:stop])
+    for score, tags in sequences:
+        found += np.exp(score - log_Z) * counts(problem, s, tags)
+    return problem.weight[s] * found
 
-    lam, skip = 0.05, 2
+
+def counts(problem, s, tags):
+    """Return the derivative of the score of these tags in each weight."""
+    data, first = problem.data, problem.data.starts[s]
+    state = np.zeros((problem.n_features, TAGS))
+    pair = np.zeros((problem.n_pairs, TAGS, TAGS))
+    for t, tag in enumerate(tags):
+        here = slice(data.indptr[first + t], data.indptr[first + t + 1])
+        np.add.at(state[:, tag], data.features[here], data.values[here])
+        for f in data.pairs[data.pair_indptr[first + t] : data.pair_indptr[first + t + 1]]:
+            pair[f, tags[t - 1], tag] += 1.0
+    return np.concatenate([state.ravel(), pair.ravel()])
+
+
+def ratios(problem, s, w, v, lam):
+    """Return ``[g(w) - g(v)] / [w - v]`` of sentence s: λ where it has no feature, then clipped."""
+    seen, moved = _occurs(problem, s), w - v
+    change = exact_slope(problem, s, w) - exact_slope(problem, s, v)
+    r = np.full(w.size, lam)
+    r[seen] = 100.0 * lam
+    known = seen & (moved != 0.0)
+    r[known] = lam + change[known] / moved[known]
+    return np.clip(r, lam, 100.0 * lam)
+
+
+def figure_4_right(problem, sweeps, lam, eta0, skip):
+    """Corrected SGD-QN, line by line; what ends a sweep is not measured but counts as λ."""
     w = np.zeros(problem.n_features * TAGS + problem.n_pairs * TAGS**2)
-    a = np.full(w.size, 1.0 / 0.4)  # 1/B = a + λt
-    v = None
-    for t, s in enumerate(order):
-        slope = slope_of(problem, s)
-        if t > 0:
-            w = w * (a + lam * (t - 1)) / (a + lam * t)
-        g = slope(w)
-        if v is not None:
-            seen = _occurs(problem, s)
-            moved = np.where(w == v, np.inf, w - v)
-            r = np.clip(lam + (g - slope(v)) / moved, lam, 100.0 * lam)
-            r = np.where(w == v, 100.0 * lam, r)
-            a = a + np.where(seen, skip * (r - lam), 0.0)
-        v = w.copy() if (t + 1) % skip == 0 else None
-        w = w - g / (a + lam * t)
-    found = flat(solver.solution(state))
-    steps = len(order)
-    np.testing.assert_allclose(
-        found, w * (a + lam * (steps - 1)) / (a + lam * steps), atol=3e-3, rtol=3e-2
-    )
-    assert state.measured[0] == 3
+    v, B, count, update = w, np.full(w.size, eta0), skip, False
+    for order in sweeps:
+        for j, s in enumerate(order):
+            if update:
+                r = np.full(w.size, lam) if j == 0 else ratios(problem, s, w, v, lam)
+                B = B / (1.0 + skip * B * r)
+                update = False
+            g = exact_slope(problem, s, w)
+            count -= 1
+            if count <= 0:
+                count, update = skip, True
+                v = w
+                w = w - skip * lam * B * w
+            w = w - B * g
+    return w
+
+
+def figure_4_left(problem, sweeps, lam, eta0, skip):
+    """Flawed SGD-QN, line by line."""
+    w = np.zeros(problem.n_features * TAGS + problem.n_pairs * TAGS**2)
+    v, B, count, update, r, t0 = w, np.full(w.size, 1 / lam), skip, False, 2, 1 / lam / eta0
+    for t, s in enumerate(np.concatenate(sweeps)):
+        w = w - B * exact_slope(problem, s, w) / (t + t0)
+        if update:
+            B = B + 2.0 / r * (1.0 / ratios(problem, s, w, v, lam) - B)
+            update, r = False, r + 1
+        count -= 1
+        if count <= 0:
+            count, update = skip, True
+            w = w - skip * lam / (t + t0) * B * w
+            v = w
+    return w
+
+
+@pytest.mark.parametrize("skip", [1, 2, 3, 5])
+@pytest.mark.parametrize(
+    ("name", "reference"),
+    [
+        ("sgdqn", figure_4_right),
+        pytest.param("sgdqn-flawed", figure_4_left, marks=thorough),
+    ],
+)
+def test_sgdqn_is_figure_4_on_dense_weights(name, reference, skip, monkeypatch):
+    monkeypatch.setattr(sgdqn.QuasiNewton, "dtype", np.float64)
+    lam, eta0 = 0.05, 0.4
+    problem = make_problem(lengths=(2, 3, 1, 2, 3, 2, 2, 3, 1, 2), lam=lam, n_features=12)
+    problem = problem._replace(data=problem.data._replace(values=problem.data.values.astype(float)))
+    rng = np.random.default_rng(3)
+    sweeps = [rng.permutation(problem.size) for _ in range(3)]
+    solver = make_solver(problem, name, eta0, skip=skip)
+    state = solver.start()
+    for order in sweeps:
+        solver.sweep(order, state, False, None)
+    expected = reference(problem, sweeps, lam, eta0, skip)
+    np.testing.assert_allclose(flat(solver.solution(state)), expected, rtol=0, atol=1e-10)
 
 
 def _occurs(problem, s):
@@ -125,37 +197,6 @@ def _occurs(problem, s):
     pair = np.zeros(problem.n_pairs, bool)
     pair[data.pairs[data.pair_indptr[first] : data.pair_indptr[stop]]] = True
     return np.concatenate([np.repeat(single, TAGS), np.repeat(pair, TAGS**2)])
-
-
-def test_flawed_sgdqn_is_that_of_dense_weights(monkeypatch):
-    monkeypatch.setattr(sgdqn_flawed, "_SKIP", 2)
-    lam, eta0, skip = 0.05, 0.4, 2
-    problem = make_problem(lengths=(2, 3, 1, 2, 3, 2), lam=lam)
-    solver = make_solver(problem, "sgdqn-flawed", eta0)
-    state = solver.start()
-    order = np.random.default_rng(3).permutation(problem.size)
-    solver.sweep(order, state, False, None)
-
-    w = np.zeros(problem.n_features * TAGS + problem.n_pairs * TAGS**2)
-    B = np.full(w.size, 1.0 / lam)
-    measured = 0
-    for t, s in enumerate(order):
-        slope = slope_of(problem, s)
-        rate = 1.0 / (t + 1.0 / (lam * eta0))
-        g = slope(w)
-        after = w - rate * B * g
-        if t % skip == skip - 1:
-            seen = _occurs(problem, s)
-            moved = np.where(after == w, np.inf, after - w)
-            r = np.clip(lam + (slope(after) - g) / moved, lam, 100.0 * lam)
-            r = np.where(after == w, 100.0 * lam, r)
-            r = np.where(seen, r, lam)
-            B = B + 2.0 / (2.0 + measured) * (1.0 / r - B)
-            measured += 1
-            after = after * np.maximum(0.0, 1.0 - skip * lam * rate * B)
-        w = after
-    np.testing.assert_allclose(flat(solver.solution(state)), w, atol=3e-3, rtol=3e-2)
-    np.testing.assert_allclose(flat(state.gains), B, atol=3e-2, rtol=3e-2)
 
 
 @pytest.mark.parametrize("name", SOLVERS)

@@ -26,6 +26,8 @@ def test_every_file_of_the_data_folder_is_as_registered():
     folder = data_folder()
     for data_set in data_sets().values():
         for file in (*data_set.parts.values(), *data_set.extra):
+            if file.sha256 is None:
+                continue
             assert locate(file) == folder / file.path
             assert (folder / file.path).stat().st_size == file.bytes
             registry.verify(file, folder / file.path)
@@ -75,6 +77,20 @@ def test_a_damaged_file_is_detected(empty, monkeypatch):
     (empty / "a9a" / "a9a.svm.gz").write_bytes(b"other")
     with pytest.raises(DataError, match="checksum differs"):
         resolve("a9a")
+
+
+def test_a_file_that_we_have_not_seen_is_taken_as_it_is(empty, monkeypatch):
+    """Eurlex and others: whoever has the files can use them."""
+    assert not registry.is_here("eurlex")
+    with pytest.raises(DataError, match=r"put it into \$MONRO_DATA"):
+        resolve("eurlex")
+    monkeypatch.setenv("MONRO_DATA", str(empty))
+    (empty / "eurlex").mkdir()
+    path = empty / "eurlex" / "train.xc.txt.gz"
+    path.write_bytes(gzip.compress(b"1 5000 3993\n7 0:1\n"))
+    assert registry.is_here("eurlex")
+    assert resolve("eurlex") == str(path)
+    assert "eurlex/train.xc.txt.gz" in registry.how_to_get("eurlex")
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):

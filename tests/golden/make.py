@@ -105,7 +105,7 @@ def main():
     sign, words = (y > 0).astype(int), np.array(["cat", "dog", "eel"])[np.digitize(y, [-1, 1])]
     settings = {"random_state": 0, "max_epochs": 3, "alpha": 0.01}
     make("dual", LinearClassifier(**settings, loss="log", solver="dual").fit(X, sign), X)
-    for solver in ("sgd", "asgd", "casgd", "implicit", "aisgd", "sgdqn", "sgdqn-flawed"):
+    for solver in ("sgd", "asgd", "casgd", "implicit", "aisgd", "sgdqn", "asgdqn", "sgdqn-flawed"):
         make(solver, LinearClassifier(**settings, solver=solver).fit(X, words), X)
     make("regressor", LinearRegressor(**settings, loss="huber").fit(X, y), X)
 

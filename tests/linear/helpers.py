@@ -2,7 +2,7 @@
 
 import numpy as np
 
-STREAMING = ("sgd", "asgd", "casgd", "implicit", "aisgd", "sgdqn", "sgdqn-flawed")
+STREAMING = ("sgd", "asgd", "casgd", "implicit", "aisgd", "sgdqn", "asgdqn", "sgdqn-flawed")
 SOLVERS = (*STREAMING, "dual")
 
 

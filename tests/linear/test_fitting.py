@@ -9,6 +9,7 @@ from monro import LinearClassifier, LinearRegressor
 from monro.fitting.order import visiting_order
 from monro.linear import trainer
 from tests.linear.helpers import SOLVERS, assert_close, assert_same_bits, make_data, objective
+from tests.marks import thorough
 
 # ----------------------------------------------------------------------------------- sample weights
 
@@ -236,3 +237,14 @@ def test_rows_in_a_file_are_visited_in_runs_and_all_of_them_once():
     # The blocks of a run come in random order.
     firsts = (runs[:, 0] - runs.min(axis=1)) // 16
     assert np.bincount(firsts, minlength=4).min() > 100
+
+
+@pytest.mark.parametrize("solver", ["sgdqn", pytest.param("asgdqn", marks=thorough)])
+def test_skip_is_that_of_the_solver(solver):
+    X, y = make_data()
+    settings = {"solver": solver, "alpha": 1e-3, "learning_rate": 0.1, "random_state": 0}
+    default, same, other = (
+        LinearClassifier(**settings, skip=skip).fit(X, y).coef_ for skip in (None, 16, 3)
+    )
+    np.testing.assert_array_equal(default, same)  # rows are dense
+    assert np.abs(default - other).max() > 1e-6

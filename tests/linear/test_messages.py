@@ -62,6 +62,7 @@ def test_a_loss_of_the_other_estimator_is_unknown():
     [
         ("alpha", [-1e-5, np.nan, np.inf, "0.1", None, True]),
         ("decay", [-1.0, np.nan, "1"]),
+        ("skip", [0, 1.5, "8"]),
         ("learning_rate", [0.0, -1.0, np.nan, np.inf, "fast", None]),
         ("max_epochs", [0, -1, 1.5, "10", None, np.inf]),
         ("tol", [-1e-3, np.nan, "small"]),
@@ -102,6 +103,8 @@ def test_class_weights_that_make_no_sense(class_weight):
         ({"solver": "dual", "schedule": "inverse-t"}, "inverse-t", WITH_INVERSE_T),
         ({"solver": "dual", "alpha": 0.0}, "alpha", WITH_INVERSE_T),
         ({"solver": "casgd", "fit_intercept": False}, "fit_intercept", ("asgd",)),
+        ({"center": True, "fit_intercept": False}, "fit_intercept", ()),
+        ({"solver": "sgdqn", "center": True}, "center", ("dual", "implicit", "sgd")),
         ({"solver": "sgdqn", "alpha": 0.0}, "alpha", WITH_INVERSE_T),
         ({"solver": "sgd", "schedule": "inverse-t", "alpha": 0.0}, "alpha", ("bottou",)),
         ({"solver": "auto", "schedule": "inverse-t", "alpha": 0.0}, "alpha", ("bottou",)),
@@ -114,6 +117,8 @@ def test_class_weights_that_make_no_sense(class_weight):
         ({"solver": "asgd", "schedule": "inverse-t", "decay": 2.0}, "decay", ("bottou",)),
         ({"solver": "dual", "decay": 2.0}, "decay", WITH_INVERSE_T),
         ({"solver": "sgdqn", "decay": 2.0}, "decay", WITH_INVERSE_T),
+        ({"solver": "asgd", "skip": 8}, "skip", ("sgdqn", "asgdqn", "sgdqn-flawed")),
+        ({"skip": 8}, "skip", ("sgdqn", "asgdqn", "sgdqn-flawed")),
     ],
 )
 @pytest.mark.parametrize("kind", [LinearClassifier, LinearRegressor])

@@ -43,6 +43,7 @@ def test_the_table_of_solvers_is_that_of_the_traits():
             "no" if traits.needs_alpha else "bottou",
             f"{'yes' if traits.takes_rate else '–'}, {'yes' if traits.takes_decay else '–'}",
             "yes" if traits.has_partial_fit else "no",
+            "always" if traits.centred else "yes" if traits.takes_center else "no",
         ]
 
 

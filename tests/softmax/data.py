@@ -6,7 +6,8 @@ import scipy.sparse as sp
 from monro import SoftmaxClassifier
 
 STREAMING = ("implicit", "umax", "vanilla", "ove", "nce", "importance", "sco", "exact")
-SOLVERS = (*STREAMING, "augment-reduce", "lbfgs")
+ADAPTIVE = ("augment-reduce", "augment-reduce-printed", "ove-adaptive", "exact-adaptive")
+SOLVERS = (*STREAMING, *ADAPTIVE, "lbfgs")
 FORMS = (np.asarray, sp.csr_matrix)
 FRUIT = np.array(["apple", "fig", "kiwi", "lime", "pear", "plum"])
 
@@ -63,7 +64,7 @@ def best(X, y, weight=None, **parameters):
 def fitted(X, y, **parameters):
     """A model of a few epochs."""
     usual = {"random_state": 0, "max_epochs": 5}
-    if parameters.get("solver") == "augment-reduce":  # whose own are for tens of thousands of steps
+    if parameters.get("solver") in ADAPTIVE:  # whose own are for tens of thousands of steps
         usual |= {"learning_rate": 0.5, "examples_per_step": 10}
     return SoftmaxClassifier(**usual | parameters).fit(X, y)
 

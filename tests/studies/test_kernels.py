@@ -9,11 +9,10 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy.optimize import approx_fprime, brentq
-from scipy.special import expit, log_expit
+from scipy.optimize import brentq
+from scipy.special import expit
 
 from monro import SoftmaxClassifier
-from monro.blocks import MASKED_SCORE
 from monro.fitting.order import visiting_order
 from monro.linear.descent_state import new_state, weights
 from monro.linear.examples import Examples
@@ -23,10 +22,14 @@ from monro.losses import Hinge, Log
 from monro.penalties import Ridge
 from monro.rows import as_rows
 from monro.schedules import Bottou
-from monro.studies import data, implicit_sgd, nextword
-from monro.studies.augment_reduce import OneVsEach
+from monro.studies import data, implicit_sgd_runs, nextword
 from monro.studies.sgd_qn_runs import Straightforward, every_tenth
-from monro.studies.sparse_averaging import _cost, dense_epoch, synthetic_rows
+from monro.studies.sparse_averaging_runs import (
+    cost,
+    dense_averaged_epoch,
+    dense_centred_epoch,
+    synthetic_rows,
+)
 from tests.marks import thorough
 from tests.softmax.data import log_softmax
 
@@ -74,7 +77,7 @@ def test_the_hinge_step_as_printed(seed, sparse, eta0, lam, decay):
     order = np.concatenate([rng.permutation(40) for _ in range(5)])
     state = new_state(6)
     for part in np.array_split(order, 3):
-        implicit_sgd.hinge_as_printed_epoch(
+        implicit_sgd_runs.hinge_as_printed_epoch(
             problem.examples, part, Bottou(eta0, decay * lam), lam, state
         )
     expected = printed_hinge(X, y, order, eta0, lam, decay)
@@ -107,7 +110,7 @@ def test_both_losses_as_printed(seed, eta0, lam, decay):
     order = two_epochs(40)
     for name, loss, reference in (("log", Log(), printed_log), ("hinge", Hinge(), printed_hinge)):
         problem, X, y, _ = make_problem(loss, seed, lam, sparse=True)
-        found = implicit_sgd._printed(problem, name, eta0, decay, 2)
+        found = implicit_sgd_runs._printed(problem, name, eta0, decay, 2)
         expected = reference(X, y, order, eta0, lam, decay)
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8 * (1 + eta0))
 
@@ -118,7 +121,7 @@ def test_a_fit_is_evaluated_on_the_test_rows(loss):
     problem, X, y, rng = make_problem(Hinge(), 1, 1e-3, sparse=True)
     test_X, test_y = rng.standard_normal((30, 6)), np.where(rng.random(30) < 0.5, 1.0, -1.0)
     rows = data.Data(sp.csr_matrix(X), y, sp.csr_matrix(test_X), test_y)
-    found = implicit_sgd.fit(rows, loss, implicit_sgd.PRINTED, 2, rate=0.5, alpha=1e-3)
+    found = implicit_sgd_runs.fit(rows, loss, implicit_sgd_runs.PRINTED, 2, rate=0.5, alpha=1e-3)
 
     reference = {"hinge": printed_hinge, "log": printed_log}[loss]
     w = reference(X, y, two_epochs(40), 0.5, 1e-3, 1.0)
@@ -206,7 +209,10 @@ def test_dense_vectors_give_the_weights_of_the_sparse_solvers(seed, lam, centred
     order = rng.permutation(40)
     mean = X.mean(axis=0) if centred else np.zeros(6)
     x, w, average = np.empty(6), np.zeros(7), np.zeros(7)
-    dense_epoch(problem.examples.rows, y, order, lam, mean, x, w, average)
+    if centred:
+        dense_centred_epoch(problem.examples.rows, y, order, lam, mean, x, w, average)
+    else:
+        dense_averaged_epoch(problem.examples.rows, y, order, lam, w, average)
 
     solver = make_solver(problem, "casgd" if centred else "asgd", "inverse-t")
     state = solver.start()
@@ -228,10 +234,10 @@ def test_dense_vectors_give_the_weights_of_the_sparse_solvers(seed, lam, centred
 
 @pytest.mark.parametrize("algorithm", ["ASGD, dense", "CASGD, dense"])
 def test_the_study_records_the_difference_of_weights(algorithm):
-    cost = _cost(algorithm, 200, 5, 300)
-    assert cost["steps"] == 300
-    assert 0 <= cost["apart"] < 1e-9
-    assert cost["per_step"] > 0
+    found = cost(algorithm, 200, 5, 300, 0)
+    assert found["steps"] == 300
+    assert 0 <= found["apart"] < 1e-9
+    assert found["per_step"] > 0
 
 
 def test_synthetic_rows_have_the_given_number_of_features():
@@ -240,57 +246,6 @@ def test_synthetic_rows_have_the_given_number_of_features():
     for i in range(50):
         assert np.unique(X[i].indices).size == 7
     assert (y == 1).sum() == 25
-
-
-# -------------------------------------------------------------------------- paper 001's one-vs-each
-
-
-def bound(z, c):
-    """Eq. 10 with importance weights c: Σ c log σ(s_y - s_k), z = s_k - s_y."""
-    return c @ log_expit(-z)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "digits"), [pytest.param("float64", 1e-9, marks=thorough), ("float32", 5e-5)]
-)
-@given(
-    scores=st.lists(st.floats(-40, 40), min_size=1, max_size=20),
-    left_out=st.integers(0, 3),
-    seed=seeds,
-)
-@often
-def test_one_vs_each_is_a_weighted_sum_of_log_sigmoids(dtype, digits, scores, left_out, seed):
-    rng = np.random.default_rng(seed)
-    z = np.array(scores)
-    c = 1 + 10 * rng.random(z.size)
-    where = rng.permutation(z.size + left_out)[: z.size]
-    padded, log_c = np.full(z.size + left_out, MASKED_SCORE), np.zeros(z.size + left_out)
-    padded[where], log_c[where] = z, np.log(c)
-
-    g, g_again = padded.astype(dtype), padded.astype(dtype)
-    log_c = log_c.astype(dtype)
-    model = OneVsEach()
-    value = model.local_step(g, log_c, None, 128, 0.5, 0.0, 0.0)
-    none = model.local_step(g_again, log_c, None, 129, 0.5, 0.0, 0.0)
-
-    # It counts for 64 examples; log(1 + e) is less exact for small e.
-    assert value == pytest.approx(64 * bound(z, c), rel=digits, abs=0.02 * digits * 64 * c.sum())
-    assert none == 0.0
-    np.testing.assert_array_equal(g, g_again)
-    expected = np.zeros(padded.size)
-    expected[where] = c * expit(z)
-    np.testing.assert_allclose(g, expected, rtol=digits, atol=1e-30)
-
-
-@given(st.lists(st.floats(-5, 5), min_size=1, max_size=8), seeds)
-@often
-def test_one_vs_each_moves_along_its_bounds_gradient(scores, seed):
-    z = np.array(scores)
-    c = 1 + 10 * np.random.default_rng(seed).random(z.size)
-    g = z.copy()
-    OneVsEach().local_step(g, np.log(c), None, 1, 0.5, 0.0, 0.0)
-    slopes = approx_fprime(z, bound, 1e-7, c)
-    np.testing.assert_allclose(g, -slopes, rtol=1e-4, atol=1e-4)
 
 
 # ------------------------------------------------------------------------------------ the next word

@@ -11,7 +11,7 @@ from monro import studies
 from monro.cli.studies import make_page
 from monro.report.content import Chapter, Page, Plot, Section, Table
 from monro.report.page import render
-from monro.studies import runner
+from monro.studies import finding, runner
 from monro.studies.study import chapter
 
 pytestmark = [
@@ -64,11 +64,11 @@ def test_the_page_has_all_tables_and_plots(name, quick_results, tmp_path):
         assert len(set(titles)) == len(titles)
     findings = study.findings(outcomes)
     assert findings
-    assert all(len(row) == 3 and all(isinstance(cell, str) for cell in row) for row in findings)
-    assert all(what and ours for what, _, ours in findings)
-    assert [(table.title, table.rows) for table in page.summary.items] == [
-        (f"{study.title} (quick run)", findings)
-    ]
+    assert all(isinstance(cell, str) for one in findings for cell in one.cells)
+    assert all(one.claim and one.here for one in findings)
+    assert {one.verdict for one in findings} <= {*finding.VERDICTS, finding.MEASURED}
+    title = f"{study.title} (quick run)"
+    assert page.summary.items == [finding.table(title, findings)]
     assert "trials have not been run" not in only.lead
 
 
@@ -84,8 +84,7 @@ def test_partial_results_can_be_shown(name, quick_results):
         some.append([outcome for outcome in outcomes if rng.random() < share])
     for part in some:
         shown = Chapter(name, study.title, "", study.sections(part), {})
-        rows = [list(row) for row in study.findings(part)]
-        table = Table("Found", ["what", "paper", "here"], rows)
+        table = finding.table("Found", study.findings(part))
         text = render(Page("Part", "", Section("Found", "", [table]), [shown]))
         assert text.count("<caption>") == 1 + sum(
             isinstance(item, Table) for item in items_of(shown.sections)

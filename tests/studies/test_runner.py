@@ -1,5 +1,6 @@
 """Trials are run once, even if a run is killed; models are measured at the right times."""
 
+import os
 import signal
 import time
 
@@ -18,7 +19,7 @@ from monro.rows import as_rows
 from monro.studies import runner
 from monro.studies.journal import Journal
 from monro.studies.monitoring import EpochMonitor, fit_monitored, sweep_monitored
-from monro.studies.study import Study, Trial, chapter
+from monro.studies.study import Study, Trial, chapter, seconds_alone
 from tests import processes
 from tests.linear.helpers import make_data
 
@@ -120,6 +121,44 @@ def test_a_chapter_says_how_many_trials_are_missing(tmp_path):
     whole = chapter(made_up(counting), run(counting, tmp_path), quick=False)
     assert "have not been run" not in whole.lead
     assert "quick run" in chapter(made_up(counting), outcomes, quick=True).lead
+
+
+# -------------------------------------------------------------------------------- several at a time
+
+
+def process_of(trial, tick):
+    tick(1.0)
+    if trial.data == "fails":
+        raise ArithmeticError("on purpose")
+    return {"process": os.getpid()}
+
+
+def timed(trial):
+    return trial.settings["method"] == "dual"
+
+
+def test_trials_whose_time_is_compared_run_alone(tmp_path):
+    study = made_up(process_of)._replace(timed=timed)
+    outcomes = runner.run(study, tmp_path, jobs=2, show=False)
+    assert [outcome.trial for outcome in outcomes] == TRIALS
+    for outcome in outcomes:
+        alone = timed(outcome.trial)
+        assert outcome.provenance["alone"] is alone
+        assert (outcome.result["process"] == os.getpid()) is alone
+        seconds = seconds_alone(outcome, "process")
+        assert seconds == (os.getpid() if alone else None)
+    assert runner.run(study, tmp_path, jobs=2, show=False) == outcomes
+
+
+def test_an_error_in_another_process_is_raised_and_other_results_are_kept(tmp_path):
+    more = [*TRIALS, Trial("table 1", "fails", {"method": "sgd"})]
+    study = made_up(process_of)._replace(trials=lambda quick: more)
+    with pytest.raises(ArithmeticError, match="on purpose"):
+        runner.run(study, tmp_path, jobs=2, show=False)
+    path = runner.journal_path(tmp_path, study, quick=False)
+    assert all(outcome.trial in TRIALS for outcome in Journal(path).outcomes.values())
+    whole = runner.run(study._replace(trials=trials), tmp_path, jobs=2, show=False)
+    assert [outcome.trial for outcome in whole] == TRIALS
 
 
 # ------------------------------------------------------------------------------------------ killing

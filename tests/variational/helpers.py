@@ -1,8 +1,16 @@
-"""One batch of augment and reduce, and its gradient."""
+"""What the tests of augment and reduce share: marks, one batch and its gradient."""
 
 import numpy as np
+import pytest
 
+from monro.links import LINKS
 from monro.variational.augment_reduce import add_gradient, local_steps
+from tests.marks import thorough, thorough_unless
+
+by_link = pytest.mark.parametrize("link", thorough_unless(lambda link: link != "logistic", LINKS))
+by_link_but_softmax = pytest.mark.parametrize(
+    "link", ["probit", pytest.param("logistic", marks=thorough)]
+)
 
 
 def take_batch(

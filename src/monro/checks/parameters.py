@@ -46,10 +46,10 @@ def check_flag(name: str, value: Any) -> None:
         raise ValueError(f"{name}={value!r}: choose True or False")
 
 
-def check_rate(name: str, value: Any) -> None:
-    """Raise unless the value is "auto" or a positive finite number."""
+def check_rate(name: str, value: Any, rules: Iterable[str] = ("auto",)) -> None:
+    """Raise unless the value is a positive finite number or the name of a rule."""
     if isinstance(value, str):
-        check_choice(name, value, ["auto"])
+        check_choice(name, value, rules)
     else:
         check_number(name, value, 0.0, open_at_low=True)
 
@@ -65,12 +65,15 @@ def check_epochs(estimator: Any) -> None:
         check_number("tol", estimator.tol, 0.0)
 
 
-def check_common(estimator: Any) -> None:
-    """Check the parameters that all linear and softmax estimators share, one at a time."""
+def check_common(estimator: Any, rates: Iterable[str] = ("auto",)) -> None:
+    """Check the parameters that all linear and softmax estimators share, one at a time.
+
+    `rates` are the names that the learning rate may have.
+    """
     check_number("alpha", estimator.alpha, 0.0)
-    check_rate("learning_rate", estimator.learning_rate)
+    check_rate("learning_rate", estimator.learning_rate, rates)
     check_integer("max_epochs", estimator.max_epochs, 1)
-    for name in ("shuffle", "fit_intercept", "early_stopping", "warm_start"):
+    for name in ("fit_intercept", "early_stopping", "warm_start"):
         check_flag(name, getattr(estimator, name))
     check_epochs(estimator)
     class_weight = getattr(estimator, "class_weight", None)  # regressors have none

@@ -239,12 +239,16 @@ def reproduce(
         bool, typer.Option("--quick", help="A small version that takes a minute, as a test.")
     ] = False,
     out: Annotated[Path, typer.Option(help="The folder of results.")] = Path("monro-results"),
+    jobs: Annotated[
+        int,
+        typer.Option(min=1, help="Trials at a time; those whose time is compared run alone."),
+    ] = 1,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Reproduce the tables and figures of a paper; a killed run resumes if run again."""
     from monro.cli.studies import reproduce as run
 
-    run(study, dataset or [], out, quick=quick, quiet=quiet)
+    run(study, dataset or [], out, quick=quick, jobs=jobs, quiet=quiet)
 
 
 @app.command()

@@ -80,6 +80,8 @@ def info(name: str, *, as_json: bool) -> None:
 def _describe(file: File) -> str:
     found = registry.locate(file)
     where = str(found) if found else file.url or "not on this machine"
+    if file.bytes is None or file.sha256 is None:
+        return f"{file.path}  checksum not known  {where}"
     return f"{file.path}  {file.bytes:,} bytes  sha256 {file.sha256[:12]}…  {where}"
 
 
@@ -89,7 +91,8 @@ def fetch(name: str) -> None:
     data_set = registry.find(name)
     for file in (*data_set.parts.values(), *data_set.extra):
         path = registry.fetch(file)
-        console.print(f"{path}: checked", markup=False, highlight=False, soft_wrap=True)
+        state = "checked" if file.sha256 else "found, its checksum is not known"
+        console.print(f"{path}: {state}", markup=False, highlight=False, soft_wrap=True)
 
 
 def convert(

@@ -8,10 +8,11 @@ from rich.table import Table as RichTable
 from monro import studies
 from monro._jit import announce_compilation
 from monro.cli.common import COMPILING, check_output, say
+from monro.data.registry import how_to_get
 from monro.progress import pipe_safe_console
-from monro.report.content import Page, Section, Table
+from monro.report.content import Page, Section
 from monro.report.page import write
-from monro.studies import runner
+from monro.studies import finding, runner
 from monro.studies.journal import Journal
 from monro.studies.study import Outcome, Study, chapter
 
@@ -22,7 +23,9 @@ _LEAD = (
 )
 
 
-def reproduce(name: str, sets: Sequence[str], out: Path, *, quick: bool, quiet: bool) -> None:
+def reproduce(
+    name: str, sets: Sequence[str], out: Path, *, quick: bool, jobs: int, quiet: bool
+) -> None:
     """Run a study, or all studies, and print the findings."""
     names = studies.NAMES if name == "all" else (name,)
     unknown = [each for each in names if each not in studies.NAMES]
@@ -38,12 +41,20 @@ def reproduce(name: str, sets: Sequence[str], out: Path, *, quick: bool, quiet: 
         own = [one for one in sets if one in study.sets]
         if sets and not own:  # with "all", run those that have the data set
             continue
+        for absent in _absent(study):
+            say(console, f"skipped, because its files are not here: {how_to_get(absent)}")
         with announce_compilation(lambda: say(pipe_safe_console(stderr=True), COMPILING)):
-            outcomes = runner.run(study, out, quick=quick, sets=own, show=not quiet)
+            outcomes = runner.run(study, out, quick=quick, sets=own, jobs=jobs, show=not quiet)
         _print_findings(study, outcomes)
         path = runner.journal_path(out, study, quick=quick)
         say(console, f"{path} has {len(outcomes)} results")
     say(console, f"monro report {out} writes a page of them")
+
+
+def _absent(study: Study) -> list[str]:
+    """Return the data sets that a study would run on if their files were here."""
+    present = {trial.data for trial in study.trials(False)}
+    return [name for name in study.sets if name not in present]
 
 
 def _print_findings(study: Study, outcomes: Sequence[Outcome]) -> None:
@@ -51,9 +62,13 @@ def _print_findings(study: Study, outcomes: Sequence[Outcome]) -> None:
     table.add_column("")
     table.add_column("paper", justify="right")
     table.add_column("here", justify="right")
-    for row in study.findings(outcomes):
-        table.add_row(*row)
-    pipe_safe_console().print(table, markup=False)
+    table.add_column("verdict")
+    found = study.findings(outcomes)
+    for one in found:
+        table.add_row(*one.cells)
+    console = pipe_safe_console()
+    console.print(table, markup=False)
+    say(console, finding.count(found))
 
 
 def report(folder: Path, out: Path) -> None:
@@ -79,14 +94,15 @@ def make_page(folder: Path) -> Page:
             if outcomes:
                 chapters.append(chapter(study, outcomes, quick=quick))
                 title = f"{study.title}{' (quick run)' if quick else ''}"
-                tables.append(Table(title, ["", "paper", "here"], study.findings(outcomes)))
+                tables.append(finding.table(title, study.findings(outcomes)))
                 break
     summary = Section(
         "Summary",
         "A linear model scores each class by a weighted sum of features. The weights are found by "
         "visiting the examples one at a time and changing the weights a little at each: how far, "
-        "in which direction, and at what cost is the subject of these papers. Below are the main "
-        "figures; the tables and plots of each study follow.",
+        "in which direction, and at what cost is the subject of these papers. Below are their "
+        "claims, each compared with the results by a rule, which also states the verdict; ± is "
+        "half the range over seeds. The tables and plots of each study follow.",
         tables,
     )
     return Page("Five papers reproduced", _LEAD, summary, chapters)

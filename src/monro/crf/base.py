@@ -43,6 +43,13 @@ class Tagger(FittedTagger):
         check_number("c", self.c, 0.0, open_at_low=True)
         check_integer("cutoff", self.cutoff, 1)
         check_rate("learning_rate", self.learning_rate)
+        if self.skip is not None:
+            check_integer("skip", self.skip, 1)
+            if not SOLVERS[self.solver].learns_gains:
+                able = ", ".join(repr(name) for name, its in SOLVERS.items() if its.learns_gains)
+                raise ValueError(
+                    f"solver={self.solver!r} does not use skip: leave it None, or use {able}"
+                )
         check_integer("max_epochs", self.max_epochs, 1)
         check_epochs(self)
         for name in ("shuffle", "warm_start"):
@@ -158,10 +165,10 @@ class Tagger(FittedTagger):
         if not auto:
             rate = float(self.learning_rate)
         elif earlier is None:
-            rate = choose_rate(problem, self.solver, rng)
+            rate = choose_rate(problem, self.solver, rng, self.skip)
         else:
             rate = self.learning_rate_
-        solver = make_solver(problem, self.solver, rate, self._threads())
+        solver = make_solver(problem, self.solver, rate, self._threads(), self.skip)
         if earlier is None:
             state, epochs = solver.start(), 0
         else:

@@ -45,7 +45,7 @@ def new_sentence_weights(
     nonzeros = int(np.diff(data.indptr[data.starts]).max(initial=1))
     pairs = int(np.diff(data.pair_indptr[data.starts]).max(initial=1))
     n_tags = scratch.tags.size
-    v, change = (new_weights(nonzeros, pairs, n_tags, np.float32) for _ in range(2))
+    v, change = (new_weights(nonzeros, pairs, n_tags, scratch.E.dtype) for _ in range(2))
     return SentenceWeights(
         np.full(n_features, -1, np.int32),
         np.full(n_pairs, -1, np.int32),
@@ -58,9 +58,9 @@ def new_sentence_weights(
         np.zeros(2, np.int64),
         v,
         change,
-        np.zeros((tokens, n_lanes(n_tags)), np.float32),
+        np.zeros_like(scratch.alpha),
         np.zeros_like(scratch.pairs),
-        np.zeros(n_lanes(n_tags), np.float32),
+        np.zeros(n_lanes(n_tags), scratch.E.dtype),
     )
 
 

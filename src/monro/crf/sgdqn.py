@@ -5,15 +5,19 @@ point v and at w give the curvatures
 
     ``r = λ + [slope(w) - slope(v)] / (w - v)``, clipped to [λ, 100λ],
 
-of the features of the sentence; all others have λ. So the inverse gains of the corrected algorithm
-are ``1/B = a + λt``, where `a` changes only for the features of measured sentences. From step t to
-t' the ridge multiplies a weight by ``Π (1 - λB) = (a + λt)/(a + λt')``: that is applied when its
-feature occurs again, so a step touches only the weights of its sentence. The flawed algorithm
-(`sgdqn_flawed`) changes every gain at every measurement.
+of the features of the sentence; all others have λ. Every `skip` steps (Figure 4) all weights take a
+step of the ridge, and the next sentence is measured. With T the steps of the cycles completed so
+far, the inverse gains are ``1/B = a + λT``, where `a` changes only for the features of measured
+sentences, and the ridge of the cycles from T to T' multiplies a weight by
+
+    ``Π (1 - skip·λB) = (a + λ(T - skip)) / (a + λ(T' - skip))``.
+
+That is applied when a feature occurs again, so a step touches only the weights of its sentence.
+The flawed algorithm (`sgdqn_flawed`) changes every gain at every measurement.
 """
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,11 +42,11 @@ from monro.rows import Array
 from monro.saving.states import PerFeature
 
 _LARGEST = 100.0  # times λ: the largest curvature
-_SKIP = 16  # sentences between two measurements of curvature
+_SKIP = 16  # sentences between two measurements of curvature, unless given
 
 
 class GainState(NamedTuple):
-    """Weights, their gains, and for each feature the step up to which the ridge was applied."""
+    """Weights, their gains, and for each feature the T up to which the ridge was applied."""
 
     w: ChainWeights
     gains: ChainWeights  # corrected: a; flawed: B
@@ -82,9 +86,11 @@ def subtract_multiplied(row: Array, gain: Array, slope: Array, c: float) -> None
 
 @lanes_leaf
 def shrink_row(row: Array, a: Array, before: float, now: float) -> None:
-    """``row *= (a + before)/(a + now)``."""
+    """``row *= (a + before)/(a + now)``; a ridge step that would overshoot ends at 0."""
+    zero = row.dtype.type(0.0)
     for d in range(row.size):
-        row[d] *= (a[d] + before) / (a[d] + now)
+        left = a[d] + before
+        row[d] *= (left if left > zero else zero) / (a[d] + now)
 
 
 @leaf
@@ -132,41 +138,49 @@ def subtract_gained(
 
 
 @leaf
-def shrink(W: Array, A: Array, f: int, lam: float, since: float, t: float) -> None:
-    """Apply the ridge of the steps from `since` to t to a feature's weights."""
+def completed(t: float, skip: int) -> float:
+    """Return T: the steps, of t, that belong to completed cycles."""
+    return float(t - t % skip)
+
+
+@leaf
+def shrink(W: Array, A: Array, f: int, lam: float, skip: int, since: float, T: float) -> None:
+    """Apply the ridge of the cycles from `since` to T to a feature's weights."""
     number = W.dtype.type
-    before, now = number(lam * since), number(lam * t)
+    before, now = number(lam * (since - skip)), number(lam * (T - skip))
     for b in range(W.shape[0]):
         shrink_row(W[b, f], A[b, f], before, now)
 
 
 @kernel
-def catch_up(data: Encoded, s: int, lam: float, t: float, state: GainState) -> None:
-    """Apply the ridge of all steps before t to the weights of sentence s."""
+def catch_up(data: Encoded, s: int, lam: float, skip: int, T: float, state: GainState) -> None:
+    """Apply the ridge of the cycles up to T to the weights of sentence s."""
     first, stop = data.starts[s], data.starts[s + 1]
     for p in range(data.indptr[first], data.indptr[stop]):
         f = data.features[p]
-        if state.last[f] < t:
-            shrink(state.w.W, state.gains.W, f, lam, state.last[f], t)
-            state.last[f] = t
+        if state.last[f] < T:
+            shrink(state.w.W, state.gains.W, f, lam, skip, state.last[f], T)
+            state.last[f] = T
     for p in range(data.pair_indptr[first], data.pair_indptr[stop]):
         f = data.pairs[p]
-        if state.pair_last[f] < t:
-            shrink(state.w.V, state.gains.V, f, lam, state.pair_last[f], t)
-            state.pair_last[f] = t
+        if state.pair_last[f] < T:
+            shrink(state.w.V, state.gains.V, f, lam, skip, state.pair_last[f], T)
+            state.pair_last[f] = T
 
 
 @kernel
-def catch_up_all(penalty: Penalty, state: GainState) -> None:
-    """Apply the ridge of all steps so far to all weights."""
+def catch_up_all(penalty: Penalty, skip: int, state: GainState) -> None:
+    """Apply the ridge of all completed cycles to all weights."""
     lam = strong_convexity(penalty)
-    t = state.t[0]
+    T = completed(state.t[0], skip)
     for f in range(state.last.size):
-        shrink(state.w.W, state.gains.W, f, lam, state.last[f], t)
-        state.last[f] = t
+        if state.last[f] < T:
+            shrink(state.w.W, state.gains.W, f, lam, skip, state.last[f], T)
+            state.last[f] = T
     for f in range(state.pair_last.size):
-        shrink(state.w.V, state.gains.V, f, lam, state.pair_last[f], t)
-        state.pair_last[f] = t
+        if state.pair_last[f] < T:
+            shrink(state.w.V, state.gains.V, f, lam, skip, state.pair_last[f], T)
+            state.pair_last[f] = T
 
 
 @kernel
@@ -226,7 +240,11 @@ def sgdqn_sweep(
     scratch: ChainScratch,
     local: SentenceWeights,
 ) -> float:
-    """Take a step on each sentence; return the loss summed before each step."""
+    """Take a step on each sentence; return the loss summed before each step.
+
+    v is kept for the features of the following sentence only. If a cycle ends with the last one of
+    `order`, nothing is measured: all curvatures of that cycle count as λ.
+    """
     lam = strong_convexity(penalty)
     total = 0.0
     measures = False
@@ -234,18 +252,22 @@ def sgdqn_sweep(
     for j in range(order.size):
         s = order[j]
         t = state.t[0]
-        catch_up(data, s, lam, t, state)
+        T = completed(t, skip)
+        catch_up(data, s, lam, skip, T, state)
         loss, runs = gradient(data, s, y, state.w, 1.0, allowed, scratch)
         total += weight[s] * loss
         if measures:
             measure_curvature(
                 data, s, y, weight[s], runs, features, lam, skip, state, allowed, scratch, local
             )
-        measures = (j + 1) % skip == 0 and j + 1 < order.size
-        if measures:
-            catch_up(data, order[j + 1], lam, t, state)
-            features = copy_sentence(data, order[j + 1], state.w, local)
-        subtract_gained(data, s, weight[s], lam * t, True, state.w, state.gains, scratch)
+            measures = False
+        if completed(t + 1.0, skip) > T:
+            if j + 1 < order.size:
+                measures = True
+                catch_up(data, order[j + 1], lam, skip, T, state)
+                features = copy_sentence(data, order[j + 1], state.w, local)
+            catch_up(data, s, lam, skip, T + skip, state)
+        subtract_gained(data, s, weight[s], lam * T, True, state.w, state.gains, scratch)
         state.t[0] = t + 1.0
     return total
 
@@ -257,17 +279,26 @@ class QuasiNewton:
     ----------
     problem, name, eta0
         As in `monro.crf.sgd.Descent`.
+    skip : int, optional
+        Steps between two steps of the ridge, each followed by a measurement of curvature.
     """
 
     n_jobs = 1
+    dtype: Any = np.float32
 
-    def __init__(self, problem: ChainProblem, name: str, eta0: float):
+    def __init__(self, problem: ChainProblem, name: str, eta0: float, skip: int | None = None):
         self.problem = problem
         self.name = name
         self.eta0 = eta0
-        scratch = make_scratch(problem.data, problem.n_tags, np.float32)
+        self.skip = self.usual_skip if skip is None else skip
+        scratch = make_scratch(problem.data, problem.n_tags, self.dtype)
         local = new_sentence_weights(problem.data, problem.n_features, problem.n_pairs, scratch)
-        self._buffers = all_allowed(problem.n_tags, np.float32), scratch, local
+        self._buffers = all_allowed(problem.n_tags, self.dtype), scratch, local
+
+    @property
+    def usual_skip(self) -> int:
+        """The skip of a solver that is given none."""
+        return max(1, min(_SKIP, self.problem.size // 4))
 
     @property
     def first_gain(self) -> float:
@@ -276,7 +307,7 @@ class QuasiNewton:
 
     def start(self) -> GainState:
         """Return the state of zero weights."""
-        w, gains = (new_weights(*self.problem.sizes, np.float32) for _ in range(2))
+        w, gains = (new_weights(*self.problem.sizes, self.dtype) for _ in range(2))
         for part in gains:
             part[:] = self.first_gain
         steps = np.zeros(self.problem.n_features), np.zeros(self.problem.n_pairs)
@@ -284,10 +315,10 @@ class QuasiNewton:
 
     def resume(self, state: GainState, tags: Array) -> GainState:
         """Return an earlier state, after a call of `solution`, widened to all features and tags."""
-        sizes, t = self.problem.sizes, state.t[0]
+        sizes, T = self.problem.sizes, state.t[0] - state.t[0] % self.skip
         w = widen(state.w, tags, *sizes)
         gains = widen(state.gains, tags, *sizes, fill=self.first_gain)
-        steps = np.full(self.problem.n_features, t), np.full(self.problem.n_pairs, t)
+        steps = np.full(self.problem.n_features, T), np.full(self.problem.n_pairs, T)
         return GainState(w, gains, *steps, state.t.copy(), state.measured.copy())
 
     def sweep(
@@ -295,10 +326,9 @@ class QuasiNewton:
     ) -> float:
         """Take a step on each sentence of `order`; return the loss summed before each step."""
         data, y, weight, *_, penalty = self.problem
-        skip = max(1, min(_SKIP, self.problem.size // 4))
-        return sgdqn_sweep(data, y, weight, order, penalty, skip, state, *self._buffers)
+        return sgdqn_sweep(data, y, weight, order, penalty, self.skip, state, *self._buffers)
 
     def solution(self, state: GainState) -> ChainWeights:
-        """Return the weights after the ridge of all steps."""
-        catch_up_all(self.problem.penalty, state)
+        """Return the weights after the ridge of all completed cycles."""
+        catch_up_all(self.problem.penalty, self.skip, state)
         return state.solution()

@@ -1,7 +1,8 @@
 """The flawed SGD-QN of 2009 on sentences (paper 004, section 5.1), for the erratum's figures.
 
-Its curvature is that of the sentence that just changed the weights. See `sgdqn` for the corrected
-form.
+Its curvature is that of the sentence that just changed the weights, in the step after each step of
+the ridge (Figure 4, left). Curvatures are at least λ, as the paper's are by themselves: those of
+its linear models grow with the convexity of the loss. See `sgdqn` for the corrected form.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +22,7 @@ from monro.crf.weights import ChainWeights
 from monro.penalties import Penalty, strong_convexity
 from monro.rows import Array
 
-_SKIP = 16  # sentences between two measurements, at least
+_SKIP = 16  # sentences between two measurements, at least, unless given
 _FLAWED_MEASUREMENTS = 20  # an epoch: the flawed algorithm moves all weights each time
 
 
@@ -77,8 +78,9 @@ def sgdqn_flawed_sweep(
     total = 0.0
     for j in range(order.size):
         s = order[j]
-        rate = 1.0 / (state.t[0] + t0)
-        measures = j % skip == skip - 1
+        t = state.t[0]
+        rate = 1.0 / (t + t0)
+        measures = t > 0.0 and t % skip == 0.0
         loss, _ = gradient(data, s, y, w, 1.0, allowed, scratch)
         total += weight[s] * loss
         n = m = 0
@@ -94,14 +96,20 @@ def sgdqn_flawed_sweep(
             average_gains(w.W, B.W, local.v.W, local.change.W, local.feature, n, lam, share)
             average_gains(w.V, B.V, local.v.V, local.change.V, local.pair_feature, m, lam, share)
             state.measured[0] += 1.0
+        if (t + 1.0) % skip == 0.0:
             shrink_by_gains(w.W, B.W, skip * lam * rate)
             shrink_by_gains(w.V, B.V, skip * lam * rate)
-        state.t[0] += 1.0
+        state.t[0] = t + 1.0
     return total
 
 
 class FlawedQuasiNewton(QuasiNewton):
     """Flawed SGD-QN."""
+
+    @property
+    def usual_skip(self) -> int:
+        n = self.problem.size
+        return max(min(_SKIP, n), n // _FLAWED_MEASUREMENTS)
 
     @property
     def first_gain(self) -> float:
@@ -111,10 +119,10 @@ class FlawedQuasiNewton(QuasiNewton):
         self, order: Array, state: GainState, averages: bool, pool: ThreadPoolExecutor | None
     ) -> float:
         data, y, weight, *_, penalty = self.problem
-        n = self.problem.size
-        skip = max(min(_SKIP, n), n // _FLAWED_MEASUREMENTS)
         t0 = 1.0 / (penalty.strength * self.eta0)
-        return sgdqn_flawed_sweep(data, y, weight, order, penalty, skip, t0, state, *self._buffers)
+        return sgdqn_flawed_sweep(
+            data, y, weight, order, penalty, self.skip, t0, state, *self._buffers
+        )
 
     def solution(self, state: GainState) -> ChainWeights:
         return state.solution()

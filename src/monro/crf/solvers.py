@@ -64,12 +64,17 @@ SOLVERS = {
 }
 
 
-def make_solver(problem: ChainProblem, name: str, eta0: float, n_jobs: int = 1) -> Solver:
-    """Return the solver of that name, on that many threads if it can use them."""
+def make_solver(
+    problem: ChainProblem, name: str, eta0: float, n_jobs: int = 1, skip: int | None = None
+) -> Solver:
+    """Return the solver of that name, on that many threads if it can use them.
+
+    `skip` is that of the solvers that learn gains.
+    """
     traits = SOLVERS[name]
     if traits.learns_gains:
         kind = FlawedQuasiNewton if traits.flawed else QuasiNewton
-        return kind(problem, name, eta0)
+        return kind(problem, name, eta0, skip)
     return Descent(
         problem,
         name,
@@ -80,7 +85,9 @@ def make_solver(problem: ChainProblem, name: str, eta0: float, n_jobs: int = 1) 
     )
 
 
-def choose_rate(problem: ChainProblem, name: str, rng: np.random.Generator) -> float:
+def choose_rate(
+    problem: ChainProblem, name: str, rng: np.random.Generator, skip: int | None = None
+) -> float:
     """Find η0 by doubling or halving on a sample of the sentences.
 
     A rate is evaluated by the loss of each sentence *before* the step on it: the sample serves for
@@ -91,7 +98,7 @@ def choose_rate(problem: ChainProblem, name: str, rng: np.random.Generator) -> f
     order = np.concatenate([rng.permutation(problem.size) for _ in range(passes)])[:_SAMPLE]
 
     def trial(eta0: float) -> float:
-        solver = make_solver(problem, name, eta0)
+        solver = make_solver(problem, name, eta0, skip=skip)
         with reading_sentences(problem, order):
             return solver.sweep(order, solver.start(), False, None)
 

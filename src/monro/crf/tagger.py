@@ -36,6 +36,10 @@ class CRFTagger(Tagger):
         Predict only valid sequences of chunks.
     learning_rate : "auto" or float
         The initial learning rate; "auto" tries several on a sample of the sentences.
+    skip : int, optional
+        Of "sgdqn" and "sgdqn-flawed": the sentences between two steps of the ridge, each followed
+        by a measurement of curvature. By default 16 for "sgdqn"; for "sgdqn-flawed", which then
+        changes all weights and gains, a twentieth of the sentences.
     max_epochs : int
     tol : float, optional
         Stop when the objective no longer falls by this much.
@@ -75,6 +79,9 @@ class CRFTagger(Tagger):
     [['D', 'N', 'V']]
     >>> tagger.score(sentences, tags)
     1.0
+    >>> learnt = CRFTagger(solver="sgdqn", skip=2, random_state=0).fit(sentences, tags)
+    >>> learnt.score(sentences, tags)
+    1.0
     >>> tagger.template_, tagger.n_features_, tagger.n_parameters_  # 5 words and B; 4 tags
     ('U:%x[0,0]\nB', 6, 36)
     >>> tagger.state_features_["U:dog", "N"] > 0
@@ -93,6 +100,7 @@ class CRFTagger(Tagger):
         hash_bits: int | None = None,
         constraints: str | None = None,
         learning_rate: str | float = "auto",
+        skip: int | None = None,
         max_epochs: int = 10,
         tol: float | None = None,
         shuffle: bool = True,
@@ -108,6 +116,7 @@ class CRFTagger(Tagger):
         self.hash_bits = hash_bits
         self.constraints = constraints
         self.learning_rate = learning_rate
+        self.skip = skip
         self.max_epochs = max_epochs
         self.tol = tol
         self.shuffle = shuffle

@@ -24,8 +24,8 @@ class File(NamedTuple):
     """A file of a data set, compressed by gzip."""
 
     path: str
-    bytes: int
-    sha256: str
+    bytes: int | None = None  # None: any file will do, because we have not seen it
+    sha256: str | None = None
     url: str | None = None  # of the decompressed file
     unpacked_sha256: str | None = None
 
@@ -102,18 +102,42 @@ def locate(file: File) -> Path | None:
 
 
 def verify(file: File, path: Path) -> None:
-    """Raise unless the checksum of a file is right."""
-    digest = hashlib.sha256()
+    """Raise unless the checksum of a file is right, if it is known."""
+    digest, wanted = hashlib.sha256(), file.sha256
     if path.parent.parent == cache_folder() and file.unpacked_sha256:
         # Compressed here: the compressed bytes may differ, the contents may not.
         wanted = file.unpacked_sha256
         for text in byte_chunks(path):
             digest.update(text)
     else:
-        wanted = file.sha256
         digest.update(path.read_bytes())
-    if digest.hexdigest() != wanted:
+    if wanted is not None and digest.hexdigest() != wanted:
         raise DataError("the file is damaged (its checksum differs)", path, cure="delete it")
+
+
+def is_here(name: str, part: str = "train") -> bool:
+    """Return whether a part of a data set is on this machine.
+
+    Examples
+    --------
+    >>> is_here("eurlex", "nothing")
+    False
+    """
+    parts = find(name).parts
+    return part in parts and locate(parts[part]) is not None
+
+
+def how_to_get(name: str) -> str:
+    """Return a line that says where the files of a data set come from, and where they belong.
+
+    Examples
+    --------
+    >>> print(how_to_get("wiki10"))  # doctest: +ELLIPSIS
+    wiki10: from the Extreme ...; they belong to $MONRO_DATA: wiki10/train.xc.txt.gz, wiki10/te...
+    """
+    found = find(name)
+    paths = ", ".join(file.path for file in found.parts.values())
+    return f"{name}: from {found.origin}; they belong to $MONRO_DATA: {paths}"
 
 
 def fetch(file: File) -> Path:

@@ -34,7 +34,7 @@ class Stopper:
 
 
 def train(run: Run, trainer: Trainer) -> None:
-    """Take epochs until max_epochs, until the loss stops improving, or until a callback stops it.
+    """Take epochs: until there are enough, the loss stops improving, or a callback stops it.
 
     With a hold-out, the model of the epoch with the lowest validation loss is kept. Sets
     ``history_``, ``n_iter_`` and the attributes that the trainer returns.
@@ -46,12 +46,12 @@ def train(run: Run, trainer: Trainer) -> None:
     stop = False
     estimator.history_ = []
 
-    context = estimator._init_callback_context(max_subtasks=estimator.max_epochs)
+    context = estimator._init_callback_context(max_subtasks=run.epochs)
     y = estimator._labels(run.rows.y) if has_callbacks(estimator) else run.rows.y
     seen = {"estimator": estimator, "X": run.rows.X, "y": y}
     solution = {"reconstruction_attributes": trainer.solution}
     context.call_on_fit_task_begin(**seen)
-    epochs, verbose = estimator.max_epochs, estimator.verbose > 0
+    epochs, verbose = run.epochs, estimator.verbose > 0
     with Progress(verbose, trainer.title, epochs, trainer.rows_per_epoch) as progress:
         if checkpoint is not None and checkpoint.found:
             best = checkpoint.restore(trainer)

@@ -51,7 +51,7 @@ class Run:
     Parameters
     ----------
     estimator : Estimator
-        Has max_epochs, tol, verbose and the callbacks, and gets the results.
+        Has max_epochs (or max_steps), tol, verbose and the callbacks, and gets the results.
     rows : LabelledRows
         The training rows.
     seed : int
@@ -102,12 +102,21 @@ class Run:
         checkpoint = Checkpoint(path, estimator, fingerprint(rows.X, labels, rows.weight), kinds)
         if not checkpoint.found:
             return cls(estimator, rows, seed, checkpoint)
-        if checkpoint.about("epochs") > estimator.max_epochs:
+        by_epochs = getattr(estimator, "max_steps", None) is None
+        if by_epochs and checkpoint.about("epochs") > estimator.max_epochs:
             raise CheckpointError(
                 f"{path}: this checkpoint has {checkpoint.about('epochs')} epochs already, "
                 f"max_epochs is {estimator.max_epochs}; give another path, or delete it"
             )
         return cls(estimator, rows, checkpoint.about("seed"), checkpoint)
+
+    @property
+    def epochs(self) -> int:
+        """The most epochs to take: max_epochs, or as many as max_steps begins."""
+        steps: int | None = getattr(self.estimator, "max_steps", None)
+        if steps is None:
+            return int(self.estimator.max_epochs)
+        return -(-steps // self.rows.y.size)
 
     @property
     def resumes(self) -> bool:

@@ -11,6 +11,7 @@ from monro.checks.rows import validate_rows
 from monro.estimator import Estimator
 from monro.fitting.epochs import train, train_batch
 from monro.fitting.run import LabelledRows, Run
+from monro.linear.centring import with_centre
 from monro.linear.columns import Columns, used_columns
 from monro.linear.examples import Examples
 from monro.linear.objective import curvature_ratio
@@ -69,7 +70,7 @@ class LinearBase(Estimator):
     # ------------------------------------------------------------------------------ one fit
 
     def _fit(self, rows: LabelledRows, checkpoint: str | Path | None = None) -> Self:
-        """Train for up to max_epochs on checked rows."""
+        """Train for up to max_epochs, or max_steps, on checked rows."""
         self.__dict__.pop("_layout", None)  # that of an earlier fit
         run = Run.start(self, rows.without_zero_weights(), checkpoint, STATES)
         columns = self._columns(run.rows.X)
@@ -109,7 +110,11 @@ class LinearBase(Estimator):
     ) -> LinearTrainer:
         """Return the trainer of a fit, or of one batch of a stream."""
         rng = np.random.default_rng(seed)
-        models = self._models(self._problems(rows, columns), rng, streaming=streaming)
+        problems = self._problems(rows, columns)
+        if self.center or self.solver in solvers_that(lambda t: t.centred):
+            centre = with_centre(problems[0]).centre
+            problems = [problem._replace(centre=centre) for problem in problems]
+        models = self._models(problems, rng, streaming=streaming)
         return LinearTrainer(
             models,
             rows.X,
@@ -118,6 +123,7 @@ class LinearBase(Estimator):
             self._fitted,
             rate=self.learning_rate_,
             shuffle=self.shuffle,
+            max_steps=None if streaming else self.max_steps,
             keep_states=streaming or self.warm_start or SOLVERS[self.solver_].has_partial_fit,
             held_out=[] if held_out is None else self._problems(held_out, columns),
             rng=rng,
@@ -152,7 +158,7 @@ class LinearBase(Estimator):
         name = self._choose_solver(problems[0], rng, streaming)
         check_combination(self, name)
         solutions = self._earlier_solutions(problems) if streaming or self.warm_start else None
-        fit = LinearFit(name, self.schedule, bool(self.fit_intercept))
+        fit = LinearFit(name, self.schedule, bool(self.fit_intercept), bool(self.center))
         earlier = getattr(self, "_fitted", None) if solutions is not None else None
         same = earlier is not None and earlier._replace(states=()) == fit
         states = earlier.states if earlier is not None and same else ()
@@ -168,6 +174,7 @@ class LinearBase(Estimator):
                 self.learning_rate_ or 1.0,
                 float(self.decay),
                 states[k] if states else None,
+                self.skip,
             )
             if solutions is None or states:
                 # One batch does not show how frequent the classes are.

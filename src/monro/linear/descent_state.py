@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from monro._jit import generic
-from monro.rows import Array, Rows, add, add_two
+from monro.rows import Array, Rows, add, add_scaled, add_two
 from monro.saving.states import PerExample, PerFeature
 
 Average = Any  # Last | Mean; Numba resolves which
@@ -15,6 +15,18 @@ Average = Any  # Last | Mean; Numba resolves which
 def add_row(average: Average, rows: Rows, i: int, c: float, r: Array) -> None:
     """``r += c x_i``; also update the sum of the iterates."""
     average.add_row(rows, i, c, r)
+
+
+@generic
+def add_gained_row(average: Average, rows: Rows, i: int, c: float, gains: Array, w: Array) -> None:
+    """``w += c·gains∘x_i``; also update the sum of the iterates."""
+    average.add_gained_row(rows, i, c, gains, w)
+
+
+@generic
+def multiply(average: Average, k: int, factor: float, w: Array) -> None:
+    """``w_k *= factor``; also update the sum of the iterates."""
+    average.multiply(k, factor, w)
 
 
 @generic
@@ -34,6 +46,12 @@ class Last(NamedTuple):
 
     def add_row(self, rows, i, c, r):  # type: ignore[no-untyped-def]
         add(rows, i, c, r)
+
+    def add_gained_row(self, rows, i, c, gains, w):  # type: ignore[no-untyped-def]
+        add_scaled(rows, i, c, gains, w)
+
+    def multiply(self, k, factor, w):  # type: ignore[no-untyped-def]
+        w[k] *= factor
 
     def add_iterate(self, scale, bias):  # type: ignore[no-untyped-def]
         pass
@@ -56,6 +74,14 @@ class Mean(NamedTuple):
 
     def add_row(self, rows, i, c, r):  # type: ignore[no-untyped-def]
         add_two(rows, i, c, r, c * self.scales[0], self.u)
+
+    def add_gained_row(self, rows, i, c, gains, w):  # type: ignore[no-untyped-def]
+        add_scaled(rows, i, c, gains, w)
+        add_scaled(rows, i, c * self.scales[0], gains, self.u)
+
+    def multiply(self, k, factor, w):  # type: ignore[no-untyped-def]
+        self.u[k] += self.scales[0] * (factor - 1.0) * w[k]
+        w[k] *= factor
 
     def add_iterate(self, scale, bias):  # type: ignore[no-untyped-def]
         self.scales[0] += scale
@@ -96,16 +122,25 @@ def new_state(size: int) -> DescentState:
     return DescentState(np.zeros(size), np.ones(1), np.zeros(1), np.zeros(1), Last(), np.zeros(0))
 
 
+def new_mean(size: int) -> Mean:
+    """Return the average of no iterates."""
+    return Mean(np.zeros(size), np.zeros(1), np.zeros(1), np.zeros(1))
+
+
 def start_averaging(state: DescentState) -> DescentState:
     """Return the state with an average of all iterates from now on."""
-    average = Mean(np.zeros_like(state.r), np.zeros(1), np.zeros(1), np.zeros(1))
-    return state._replace(average=average)
+    return state._replace(average=new_mean(state.r.size))
 
 
 def weights(state: DescentState) -> tuple[Array, float]:
     """Return weights and bias of the solution: the last iterate, or the mean if one is kept."""
     average = state.average
     if isinstance(average, Mean) and average.steps[0] > 0.0:
-        mean = (average.scales[0] * state.r - average.u) / average.steps[0]
-        return mean, float(average.biases[0] / average.steps[0])
+        return mean_iterate(average, state.r), float(average.biases[0] / average.steps[0])
     return state.scale[0] * state.r, float(state.bias[0])
+
+
+def mean_iterate(average: Mean, r: Array) -> Array:
+    """Return the mean of the iterates; r is that of the last one."""
+    mean: Array = (average.scales[0] * r - average.u) / average.steps[0]
+    return mean

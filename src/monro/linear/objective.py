@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from monro._jit import kernel
+from monro.linear.centring import centred
 from monro.linear.examples import Examples
 from monro.linear.problem import Problem
 from monro.losses import Loss, value
@@ -77,4 +78,4 @@ def curvature_ratio(problem: Problem, rng: np.random.Generator) -> float:
     n = problem.examples.y.size
     order = rng.choice(n, min(n, 1000), replace=False)
     lam = float(problem.penalty.strong_convexity())
-    return mean_sqnorm(problem.examples.rows, order) / (lam * n)
+    return mean_sqnorm(centred(problem.examples.rows, problem.centre), order) / (lam * n)

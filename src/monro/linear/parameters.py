@@ -3,7 +3,13 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from monro.checks.parameters import check_choice, check_common, check_number
+from monro.checks.parameters import (
+    check_choice,
+    check_common,
+    check_flag,
+    check_integer,
+    check_number,
+)
 from monro.linear.algorithms.solver_base import Traits
 from monro.linear.solvers import SOLVERS, solvers_that
 
@@ -14,6 +20,15 @@ def check_linear_parameters(estimator: Any, losses: Iterable[str]) -> None:
     check_choice("solver", estimator.solver, ["auto", *SOLVERS])
     check_choice("schedule", estimator.schedule, ["bottou", "inverse-t"])
     check_number("decay", estimator.decay, 0.0)
+    if estimator.skip is not None:
+        check_integer("skip", estimator.skip, 1)
+    check_flag("center", estimator.center)
+    if isinstance(estimator.shuffle, str):
+        check_choice("shuffle", estimator.shuffle, ["replacement"])
+    else:
+        check_flag("shuffle", estimator.shuffle)
+    if estimator.max_steps is not None:
+        check_integer("max_steps", estimator.max_steps, 1)
     check_common(estimator)
 
 
@@ -47,6 +62,21 @@ def check_combination(estimator: Any, solver: str) -> None:
         raise ValueError(
             f"{what} does not use decay: leave it 1, or use schedule='bottou' with "
             f"{able(lambda t: t.takes_decay)}"
+        )
+    if estimator.skip is not None and not traits.learns_gains:
+        raise ValueError(
+            f"solver={solver!r} does not use skip: leave it None, or use "
+            f"{able(lambda t: t.learns_gains)}"
+        )
+    if estimator.center and not traits.takes_center:
+        raise ValueError(
+            f"solver={solver!r} cannot centre sparse features: leave center=False, or use "
+            f"{able(lambda t: t.takes_center)}"
+        )
+    if estimator.center and not estimator.fit_intercept:
+        raise ValueError(
+            "center=True needs fit_intercept=True: the centre of the features goes into the "
+            "intercept"
         )
     if traits.centred and not estimator.fit_intercept:
         alike = able(lambda t: not t.centred and t._replace(centred=True) == traits)

@@ -2,10 +2,12 @@
 
 from typing import NamedTuple
 
+import numpy as np
+
 from monro.linear.examples import Examples
 from monro.losses import Loss
 from monro.penalties import Penalty
-from monro.rows import Sparse
+from monro.rows import Array, Sparse
 
 
 class Problem(NamedTuple):
@@ -16,6 +18,7 @@ class Problem(NamedTuple):
     examples: Examples
     fit_intercept: bool
     n_features: int
+    centre: Array = np.zeros(0)  # subtracted from all rows; empty: nothing is
 
 
 def bias_damping(problem: Problem) -> float:

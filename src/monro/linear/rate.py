@@ -7,6 +7,7 @@ import numpy as np
 
 from monro.fitting.order import visiting_order
 from monro.fitting.rate_search import search_rate
+from monro.linear.centring import centred
 from monro.linear.objective import mean_sqnorm, partial_objective
 from monro.linear.problem import Problem
 from monro.linear.solvers import SOLVERS, make_solver
@@ -30,19 +31,18 @@ def choose_rate(
     """
     n = problem.examples.y.size
     sample = visiting_order(n, rng)[: min(max(_FEW, n // _PART), _MANY)]
-    length = mean_sqnorm(problem.examples.rows, sample)
+    length = mean_sqnorm(centred(problem.examples.rows, problem.centre), sample)
     if length == 0.0:
         return 1.0
     zero = np.zeros(problem.n_features)
-    earlier = make_solver(problem, name, decay=decay).start()  # finds the centre, once
 
     def value(w: Array, b: float, rows: int) -> float:
         found = partial_objective(problem, sample[: rows : -(-rows // _JUDGED)], w, b)
         return found if np.isfinite(found) else np.inf
 
     def trial(eta0: float, rows: int) -> float:
-        solver = make_solver(problem, name, "bottou", eta0, decay, earlier)
-        state = solver.resume(zero, intercept, 0.0)
+        solver = make_solver(problem, name, "bottou", eta0, decay)
+        state = solver.start(intercept)
         for part in np.array_split(sample[:rows], 2):
             state = solver.begin_epoch(state)  # the second half is averaged
             solver.sweep(part, state)

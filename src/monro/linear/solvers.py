@@ -9,6 +9,7 @@ from monro.linear.algorithms.sgd import Sgd
 from monro.linear.algorithms.sgdqn import QuasiNewton
 from monro.linear.algorithms.sgdqn_flawed import FlawedQuasiNewton
 from monro.linear.algorithms.solver_base import Options, Solver, Traits
+from monro.linear.centring import with_centre
 from monro.linear.problem import Problem
 
 _BOTH = ("bottou", "inverse-t")
@@ -19,10 +20,29 @@ SOLVERS = {
     "implicit": Traits(Implicit, _BOTH, proximal=True),
     "aisgd": Traits(Implicit, _BOTH, averaged=True),
     "sgdqn": Traits(
-        QuasiNewton, ("bottou",), learns_gains=True, needs_alpha=True, takes_decay=False
+        QuasiNewton,
+        ("bottou",),
+        learns_gains=True,
+        needs_alpha=True,
+        takes_decay=False,
+        takes_center=False,
+    ),
+    "asgdqn": Traits(
+        QuasiNewton,
+        ("bottou",),
+        averaged=True,
+        learns_gains=True,
+        needs_alpha=True,
+        takes_decay=False,
+        takes_center=False,
     ),
     "sgdqn-flawed": Traits(
-        FlawedQuasiNewton, ("bottou",), learns_gains=True, needs_alpha=True, takes_decay=False
+        FlawedQuasiNewton,
+        ("bottou",),
+        learns_gains=True,
+        needs_alpha=True,
+        takes_decay=False,
+        takes_center=False,
     ),
     "dual": Traits(
         Dual,
@@ -48,6 +68,7 @@ def make_solver(
     eta0: float = 1.0,
     decay: float = 1.0,
     state: Any = None,
+    skip: int | None = None,
 ) -> Solver:
     """Build the solver of that name for a problem; `state` is an earlier one to continue from."""
     traits = SOLVERS[name]
@@ -57,4 +78,11 @@ def make_solver(
             f"solver={name!r} takes no proximal steps, which the penalty "
             f"{type(problem.penalty).__name__} needs: use {able}"
         )
-    return traits.make(problem, traits, Options(schedule, eta0, decay, state))
+    if traits.centred and not problem.centre.size:
+        problem = with_centre(problem)
+    if problem.penalty.has_kink and problem.centre.size:
+        raise ValueError(
+            f"center: the penalty {type(problem.penalty).__name__} needs the weights themselves, "
+            "which sparse centred rows have only as sums: use center=False"
+        )
+    return traits.make(problem, traits, Options(schedule, eta0, decay, state, skip))

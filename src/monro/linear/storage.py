@@ -25,7 +25,7 @@ def to_contents(estimator: Any) -> Contents:
     contents.arrays["coef_"] = estimator.coef_
     contents.arrays["intercept_"] = estimator.intercept_
     fit: LinearFit = estimator._fitted
-    contents.about["fitted"]["_form"] = [fit.solver, fit.schedule, fit.fit_intercept]
+    contents.about["fitted"]["_form"] = fit._replace(states=())[:-1]
     contents.about["states"] = [
         flatten(f"states.{k}", state, contents.arrays, STATES) for k, state in enumerate(fit.states)
     ]
@@ -34,7 +34,7 @@ def to_contents(estimator: Any) -> Contents:
 
 def from_contents(estimator: Any, contents: Contents) -> None:
     """Set the attributes of an estimator from the contents of a file."""
-    solver, schedule, fit_intercept = contents.about["fitted"].pop("_form")
+    form = contents.about["fitted"].pop("_form")
     restore(estimator, contents, _ATTRIBUTES)
     coef, intercept = contents.arrays["coef_"], contents.arrays["intercept_"]
     if coef.shape != estimator._coef_shape() or intercept.shape != np.atleast_2d(coef).shape[:1]:
@@ -48,6 +48,6 @@ def from_contents(estimator: Any, contents: Contents) -> None:
     for state in states:
         widths = [array.size for axes, array in arrays_of(state) if Axis.FEATURES in axes]
         extra = {width - estimator.n_features_in_ for width in widths if width}
-        if not extra <= {0, 1, 2, 3}:  # entries after the weights: intercept, casgd
+        if not extra <= {0, 1, 2, 3}:  # entries after the weights: intercept, centring
             raise ValueError("states")
-    estimator._fitted = LinearFit(solver, schedule, fit_intercept, states)
+    estimator._fitted = LinearFit(*form)._replace(states=states)

@@ -15,6 +15,7 @@ from monro.linear.algorithms.solver_base import Solver
 from monro.linear.columns import Columns
 from monro.linear.objective import mean_loss, objective, single_loss
 from monro.linear.problem import Problem
+from monro.linear.solvers import SOLVERS
 from monro.linear.thread_copies import count_nonzeros, parallel_sweep
 from monro.mapped.chunked_arrays import is_mapped
 from monro.mapped.page_requests import reading_rows
@@ -29,11 +30,12 @@ _RUNAWAY = 1e6
 
 
 class LinearFit(NamedTuple):
-    """What the next fit may continue from: states, for the same solver, schedule and intercept."""
+    """What the next fit may continue from: states, for the same solver, schedule and so on."""
 
     solver: str
     schedule: str
     fit_intercept: bool
+    center: bool = False
     states: tuple[Any, ...] = ()  # one for each model; empty if they are not kept
 
 
@@ -110,8 +112,10 @@ class LinearTrainer(Trainer):
         The solver, schedule and intercept of the fit, without states.
     rate : float, optional
         The learning rate, for messages.
-    shuffle : bool
-        Whether each epoch visits the rows in a new order.
+    shuffle : bool or "replacement"
+        Whether each epoch visits the rows in a new order, or draws as many with replacement.
+    max_steps : int, optional
+        The steps of each model; its last epoch visits fewer rows.
     keep_states : bool
         Whether the next fit may continue from the states.
     held_out : sequence of Problem
@@ -129,7 +133,8 @@ class LinearTrainer(Trainer):
         description: LinearFit,
         *,
         rate: float | None,
-        shuffle: bool,
+        shuffle: bool | str,
+        max_steps: int | None = None,
         keep_states: bool,
         held_out: Sequence[Problem] = (),
         rng: np.random.Generator,
@@ -143,6 +148,7 @@ class LinearTrainer(Trainer):
         self.description = description
         self.rate = rate
         self.shuffle = shuffle
+        self.max_steps = max_steps
         self.keep_states = keep_states
         self.held_out = held_out
         self.title = description.solver
@@ -156,18 +162,31 @@ class LinearTrainer(Trainer):
 
     def visit_all(self, report: Report) -> Record:
         """Take an epoch with each model."""
-        if self.shuffle:
-            order = visiting_order(self.size, self.rng, self._adjacent_blocks)
-        else:
-            order = np.arange(self.size)
+        order = self._order()
         if self._pool is not None and len(self.models) > 1:
             shared = (repeat(each) for each in (order, self.X, None, 1, report))
             losses = list(self._pool.map(SingleModel.epoch, self.models, *shared))
         else:
+            # Two threads must not visit the same example if its memory is shared.
+            repeats = self.shuffle == "replacement"
+            alone = repeats and SOLVERS[self.description.solver].remembers_examples
+            pool = None if alone else self._pool
             losses = [
-                model.epoch(order, self.X, self._pool, self.n_jobs, report) for model in self.models
+                model.epoch(order, self.X, pool, self.n_jobs, report) for model in self.models
             ]
         return {"loss": float(np.mean(losses))}
+
+    def _order(self) -> Array:
+        """Return the rows to visit in this epoch."""
+        if self.shuffle == "replacement":
+            order = self.rng.integers(self.size, size=self.size)
+        elif self.shuffle:
+            order = visiting_order(self.size, self.rng, self._adjacent_blocks)
+        else:
+            order = np.arange(self.size)
+        if self.max_steps is None:
+            return order
+        return order[: self.max_steps - self.epochs * self.size]
 
     def check(self, record: Record) -> None:
         """Raise DivergenceError if the loss is far above that of zero weights."""

@@ -38,7 +38,7 @@ from monro.softmax.training.lbfgs import fit_lbfgs
 from monro.softmax.training.monitoring import LossSample, sample_for_loss
 from monro.softmax.training.planning import explain, make_plan
 from monro.softmax.training.problem import SoftmaxProblem, in_precision, make_problem
-from monro.softmax.training.rate import choose_rate
+from monro.softmax.training.rate import choose_rate, theorem_rate
 from monro.softmax.training.trainer import SoftmaxTrainer
 from monro.softmax.training.trainer_choice import steps_on_batches, trainer_of
 from monro.softmax.training.variational_trainer import draw_initial_weights
@@ -77,7 +77,7 @@ class SoftmaxBase(PosteriorSummary):
 
     @property
     def _fewest_features(self) -> int:
-        return 0 if self._traits.is_variational and self.fit_intercept else 1
+        return 0 if self._traits.is_adaptive and self.fit_intercept else 1
 
     # ------------------------------------------------------------------------------------ one fit
 
@@ -128,10 +128,10 @@ class SoftmaxBase(PosteriorSummary):
         else:
             state = self._continue(earlier, rows_key, plan, problem, rng)
         make = self._maker(plan, problem, sampler, loss_sample)
-        plan, trials = self._with_rate(make, plan, problem, state, rng, run, earlier)
+        plan, trials = self._with_rate(make, plan, problem, sampler, state, rng, run, earlier)
         if earlier is None:  # the trials of rates have used the state as scratch memory
             reset(self.init, plan, problem, state)
-            if self.init == "auto" and self._traits.is_variational:
+            if self.init == "auto" and self._traits.is_adaptive:
                 draw_initial_weights(state, problem, rng)
         self._publish(plan)
         return make(
@@ -167,6 +167,7 @@ class SoftmaxBase(PosteriorSummary):
         make: MakeTrainer,
         plan: Plan,
         problem: SoftmaxProblem,
+        sampler: Sampler,
         state: State,
         rng: np.random.Generator,
         run: Run,
@@ -177,6 +178,8 @@ class SoftmaxBase(PosteriorSummary):
             assert run.checkpoint is not None
             first = run.checkpoint.about("history")[0]["rate"]
             return plan.with_rate_at(0 if earlier is None else earlier.epochs, first), 0
+        if self.learning_rate == "paper":
+            return plan._replace(eta0=theorem_rate(plan, problem, sampler)), 0
         if self.learning_rate != "auto":
             return plan, 0
         if earlier is not None and self.learning_rate_:
@@ -281,6 +284,10 @@ class SoftmaxBase(PosteriorSummary):
 
     def _partial_fit(self, rows: LabelledRows, classes: Array, ids: Array | None) -> Self:
         """Take one epoch over a batch; the learning rate continues to fall."""
+        if self.learning_rate == "paper":
+            raise ValueError(
+                "learning_rate='paper' needs all rows at once: for partial_fit give a number"
+            )
         if not rows.weight.any():
             return self
         earlier = self._earlier()

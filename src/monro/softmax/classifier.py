@@ -56,7 +56,8 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
     solver : str
         "implicit", "umax", "vanilla" and "sco" are unbiased; "augment-reduce" maximises a lower
         bound of the likelihood; "ove", "nce" and "importance" are the biased methods they replace;
-        "exact" and "lbfgs" use all classes. docs/softmax.md compares them.
+        "exact" and "lbfgs" use all classes. "augment-reduce-printed", "ove-adaptive" and
+        "exact-adaptive" are those of paper 001's experiments. docs/softmax.md compares them.
     link : {"softmax", "probit", "logistic"}
         How scores become probabilities: the chosen class is the one of highest utility, its score
         plus Gumbel, Gaussian or logistic noise. The last two are for "augment-reduce".
@@ -64,8 +65,9 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         The double sum that "implicit", "umax" and "vanilla" minimise: eq. 5 or eq. 8 of the paper.
         "auto" is "raman" for "implicit" with init="auto" and one example per step, else
         "difference".
-    init : {"auto", "zero"}
-        "auto" starts from the log frequencies of the classes; "zero" from zero, as in the paper.
+    init : {"auto", "zero", "paper"}
+        "auto" starts from the log frequencies of the classes; "zero" from zero, as the code of the
+        paper's authors; "paper" as its Algorithm 1, from zero weights and u = log K.
     sampling : {"auto", "block", "uniform", "frequency", "neighbour"}
         Which classes a step draws: blocks of 16 classes, uniformly; single classes, uniformly;
         blocks by frequency; blocks by the labels of rows that share a feature, and by frequency.
@@ -76,9 +78,11 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         The default depends on the solver: 1 and 16 (80 to 320 for "neighbour"); 100 and 5 for the
         biased methods.
     alpha : float
-        Strength of the ridge on the weights; intercepts are not penalised.
-    learning_rate : "auto" or float
+        Strength of the ridge on the weights; intercepts are not penalised. With it, a step of
+        "augment-reduce" is on all weights, O(K·D), not on those of the classes drawn.
+    learning_rate : "auto", "paper" or float
         The initial rate η0. "auto" finds it by short trials, in about a tenth of the fit's time.
+        "paper", for "umax" with a radius, is the largest rate of its Theorem 1: safe, and tiny.
     epoch_decay : float, optional
         The factor of the rate after each epoch. By default the rate of "implicit" falls to 0 with
         the square of the epochs left; that of other solvers, and with early_stopping or tol, is
@@ -104,7 +108,7 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
     fit_intercept : bool
         Whether to learn intercepts; if False, ``intercept_`` is 0.
     dtype : {"float32", "float64"}
-        Precision of the weights. In float32 they take 4·K·D bytes.
+        Precision of the weights.
     shuffle : bool
         Whether to visit the rows in a new random order each epoch.
     early_stopping : bool

@@ -62,17 +62,25 @@ def one_vs_each(S: Array, codes: Array) -> Array:
     return np.asarray(np.log(2.0) - total)  # the sum includes log 2 for y itself
 
 
+def _quadrature(link: str) -> tuple[Array, Array]:
+    """Return nodes and weights for expectations under the standard noise of a link."""
+    if link == "probit":
+        nodes, weight = np.polynomial.hermite_e.hermegauss(_NODES)
+    elif link == "logistic":
+        nodes = np.linspace(-40.0, 40.0, 5 * _NODES + 1)
+        weight = expit(nodes) * expit(-nodes)
+    else:
+        nodes = np.linspace(-5.0, 40.0, 10 * _NODES)
+        weight = np.exp(-nodes - np.exp(-nodes))
+    return nodes, weight / weight.sum()
+
+
 def bounds(
     weights: Weights, X: Any, codes: Array, link: str, one_vs_each_bound: bool, n_jobs: int
 ) -> Array:
     """Return the largest lower bound of each row's log-likelihood, of the kind a solver uses."""
-    if link == "probit":
-        nodes, share = np.polynomial.hermite_e.hermegauss(_NODES)
-    else:
-        nodes = np.linspace(-40.0, 40.0, 5 * _NODES + 1)
-        share = expit(nodes) * expit(-nodes)
+    nodes, share = _quadrature(link)
     variance = 1.0 if link == "probit" else np.pi**2 / 3.0
-    share = share / share.sum()
 
     def reduce(S: Array, rows: slice) -> Array:
         if link == "softmax":
@@ -89,21 +97,20 @@ def bounds(
 
 
 def bounds_at(
-    weights: Weights, X: Any, codes: Array, link: str, local: Array, n_jobs: int
+    weights: Weights,
+    X: Any,
+    codes: Array,
+    link: str,
+    noise: tuple[str, Array, Array],
+    n_jobs: int,
 ) -> Array:
-    """Return the lower bound of each row's log-likelihood at given local variables.
+    """Return the lower bound of each row's log-likelihood for a distribution of its noise.
 
-    `local` has the locations and scales of `AugmentReduceState`, of shape (2, rows).
+    `noise` is the link whose standard noise it has, and the location and scale of each row.
     """
-    if link == "probit":
-        nodes, share = np.polynomial.hermite_e.hermegauss(_NODES)
-        location, scale = local[0], 1.0 / np.sqrt(local[1])
-    else:
-        nodes = np.linspace(-5.0, 40.0, 10 * _NODES)  # of a standard Gumbel distribution
-        share = np.exp(-nodes - np.exp(-nodes))
-        location, scale = np.log(local[0]), np.ones_like(local[0])
-    share = share / share.sum()
-    entropy = ENTROPY["probit" if link == "probit" else "softmax"]
+    law, location, scale = noise
+    nodes, share = _quadrature(law)
+    entropy = ENTROPY[law]
 
     def reduce(S: Array, rows: slice) -> Array:
         if link == "softmax":  # eq. 8, with 1 + Σ_{k≠y} e^{s_k - s_y} = 1/p

@@ -3,18 +3,26 @@
 from typing import Any
 
 from monro.blocks import LANES
-from monro.checks.parameters import check_choice, check_common, check_integer, check_number
+from monro.checks.parameters import (
+    check_choice,
+    check_common,
+    check_flag,
+    check_integer,
+    check_number,
+)
 from monro.links import LINKS
 from monro.softmax.sampling.registry import SAMPLING
-from monro.softmax.solvers import SOLVERS, solvers_that
+from monro.softmax.solvers import SOLVERS, Traits, solvers_that
 
 FORMULATIONS = ("auto", "difference", "raman")
-INITS = ("auto", "zero")
+INITS = ("auto", "zero", "paper")
+RATES = ("auto", "paper")
 
 
 def check_softmax_parameters(estimator: Any) -> None:
     """Raise an error that names the valid choices if a parameter or a combination is invalid."""
-    check_common(estimator)
+    check_common(estimator, RATES)
+    check_flag("shuffle", estimator.shuffle)
     check_choice("solver", estimator.solver, SOLVERS)
     check_choice("link", estimator.link, LINKS)
     check_choice("formulation", estimator.formulation, FORMULATIONS)
@@ -52,7 +60,7 @@ def _check_combination(estimator: Any) -> None:
             f"solver={solver!r} has no link={estimator.link!r}: use solver={valid[0]!r}"
         )
     sampling = SAMPLING.get(estimator.sampling)
-    if traits.is_variational and sampling is not None and sampling.in_blocks:
+    if traits.is_adaptive and sampling is not None and sampling.in_blocks:
         single = " or ".join(repr(name) for name, s in SAMPLING.items() if not s.in_blocks)
         raise ValueError(
             f"solver={solver!r} draws single classes: sampling={estimator.sampling!r} is not "
@@ -86,6 +94,8 @@ def _check_combination(estimator: Any) -> None:
         raise ValueError(f"radius is for {solvers_that(lambda t: t.is_bounded)}: leave it None")
     if estimator.radius == "paper" and estimator.alpha == 0.0:
         raise ValueError("radius='paper' is √(2 log K / alpha): give alpha > 0, or a radius")
+    if estimator.learning_rate == "paper":
+        _check_theorem(estimator, traits)
     if traits.is_implicit and (estimator.examples_per_step or 1) > 1:
         if estimator.formulation == "raman":
             raise ValueError(
@@ -102,3 +112,20 @@ def _check_combination(estimator: Any) -> None:
             f"classes_per_step={m}: blocks have {LANES} classes, give a multiple, or use "
             "sampling='uniform'"
         )
+
+
+def _check_theorem(estimator: Any, traits: Traits) -> None:
+    """Raise unless Theorem 1 of paper 000 is about this model."""
+    if not traits.is_bounded:
+        able = solvers_that(lambda t: t.is_bounded)
+        raise ValueError(f"learning_rate='paper' is for {able}: use 'auto', or give a number")
+    wrong = {
+        "a radius": estimator.radius is None,
+        "fit_intercept=False": estimator.fit_intercept,
+        "sampling='uniform'": estimator.sampling != "uniform",
+        "formulation='difference'": estimator.formulation == "raman",
+        "one example per step": (estimator.examples_per_step or 1) > 1,
+    }
+    if any(wrong.values()):
+        needs = ", ".join(what for what, is_wrong in wrong.items() if is_wrong)
+        raise ValueError(f"learning_rate='paper' is the rate of a theorem that needs {needs}")

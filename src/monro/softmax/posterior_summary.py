@@ -22,11 +22,12 @@ class PosteriorSummary(SoftmaxPredictor):
     def bound(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the mean of the lower bound of ``log p(y)`` that the solver maximises, in nats.
 
-        For "ove" it is the one-vs-each bound. For "augment-reduce" and the rows it was fitted on,
-        it is the bound at their local variables (paper 001, eq. 8), except with a posterior of the
-        weights. For other rows local variables are not known, and it is the largest bound: for the
-        probit and logistic links over Gaussian (logistic) distributions of the noise; for the
-        softmax it is the likelihood itself, ``-log_loss(X, y)``, as for all other solvers.
+        For "ove" and "ove-adaptive" it is the one-vs-each bound. For "augment-reduce", also as
+        printed, and the rows it was fitted on, it is the bound at their local variables (paper 001,
+        eq. 8), except with a posterior of the weights. For other rows local variables are not
+        known, and it is the largest bound: for the probit and logistic links over Gaussian
+        (logistic) distributions of the noise; for the softmax it is the likelihood itself,
+        ``-log_loss(X, y)``, as for all other solvers.
 
         Parameters
         ----------
@@ -47,7 +48,9 @@ class PosteriorSummary(SoftmaxPredictor):
         if traits.is_variational and self._weights().spread is None:
             local = self._local_variables(X, y, sample_weight)
             if local is not None:
-                return self._mean_of(bounds_at, X, y, sample_weight, local)
+                assert traits.e_step is not None
+                noise = traits.e_step(self.link).noise(*local)
+                return self._mean_of(bounds_at, X, y, sample_weight, noise)
         return self._mean_of(bounds, X, y, sample_weight, traits.maximises_one_vs_each)
 
     def _local_variables(self, X: Any, y: Any, sample_weight: Any) -> Array | None:

@@ -20,8 +20,11 @@ from monro.softmax.rules.ove import OneVsEach
 from monro.softmax.rules.raman_implicit import RamanImplicit
 from monro.softmax.rules.sco import Composition
 from monro.softmax.rules.umax import RamanUMax, UMax
+from monro.softmax.rules.umax_bounds import local_bound
 from monro.softmax.rules.vanilla import RamanVanilla, Vanilla
 from monro.softmax.sampling.registry import Draws
+from monro.variational.augment_reduce import make_model, make_printed_model
+from monro.variational.baselines import ExactModel, OneVsEachModel
 
 # -------------------------------------------------------------------------------------- rules
 
@@ -58,12 +61,11 @@ def _umax(context: RuleContext) -> Any:
 
 
 def _largest_u(context: RuleContext) -> float:
-    """Return B_u: ``log(1 + (K - 1) e^{2 B_x B_W})`` (Lemma 2)."""
+    """Return B_u; without a bound of the weights there is none."""
     plan = context.plan
     if plan.radius is None:
         return float(np.finfo(plan.dtype).max)
-    others = np.log(context.n_classes - 1)
-    return float(np.logaddexp(0.0, others + 2.0 * context.longest * plan.radius))
+    return local_bound(context.n_classes, context.longest, plan.radius)
 
 
 def _vanilla(context: RuleContext) -> Any:
@@ -91,6 +93,8 @@ class Traits(NamedTuple):
 
     rule: MakeRule | None = None  # for the sweep; None: the solver has its own trainer
     formulations: tuple[str, ...] = ()  # empty: it has no local variable
+    # The E step of a link, for a solver with the mini-batches and adaptive steps of paper 001.
+    e_step: Callable[[str], Any] | None = None
     examples: int = 1  # per step
     classes: int | None = LANES  # per step; None: always all
     sampling: str = "block"
@@ -103,7 +107,7 @@ class Traits(NamedTuple):
     # Steps are solved exactly: no rate makes them diverge, and on single examples the initial rate
     # may be large, as long as it falls to 0.
     is_implicit: bool = False
-    is_variational: bool = False  # augment and reduce: fits a bound, and a posterior
+    is_variational: bool = False  # augment and reduce: has local variables, fits a posterior
     is_full_batch: bool = False  # every iteration is on all rows
     maximises_one_vs_each: bool = False  # its bound of the likelihood is one-vs-each
     rate: float | None = None  # default learning rate; None: by a search
@@ -112,8 +116,23 @@ class Traits(NamedTuple):
     # steps diverge if it is large.
     damping: float = 0.03
 
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether its steps are the adaptive steps of paper 001."""
+        return self.e_step is not None
+
 
 _BOTH = ("difference", "raman")
+_ADAPTIVE = Traits(
+    examples=500,
+    classes=20,
+    sampling="uniform",
+    draws=Draws.SINGLE,
+    has_partial_fit=False,
+    rate=0.02,  # ρ0 (paper 001, section 4)
+    decay=1.0,  # adaptive steps decay by themselves
+)
+_AUGMENT_REDUCE = _ADAPTIVE._replace(links=tuple(LINKS), is_variational=True)
 
 # The defaults are what we found best. The papers' experiments drew single classes: for these give
 # sampling="uniform" and classes_per_step.
@@ -123,23 +142,17 @@ SOLVERS = {
     ),
     "umax": Traits(_umax, _BOTH, sampling="frequency", is_bounded=True),
     "vanilla": Traits(_vanilla, _BOTH, sampling="frequency"),
-    "augment-reduce": Traits(
-        examples=500,
-        classes=20,
-        sampling="uniform",
-        draws=Draws.SINGLE,
-        has_partial_fit=False,
-        links=tuple(LINKS),
-        is_variational=True,
-        rate=0.02,  # ρ0 (paper 001, section 4)
-        decay=1.0,  # its adaptive steps decay by themselves
-    ),
+    "augment-reduce": _AUGMENT_REDUCE._replace(e_step=make_model),
+    "augment-reduce-printed": _AUGMENT_REDUCE._replace(e_step=make_printed_model),
     "ove": Traits(
         lambda context: OneVsEach(),
         examples=100,
         classes=5,
         sampling="uniform",
         maximises_one_vs_each=True,
+    ),
+    "ove-adaptive": _ADAPTIVE._replace(
+        e_step=lambda link: OneVsEachModel(), maximises_one_vs_each=True
     ),
     "nce": Traits(
         lambda context: NoiseContrastive(_expected_counts(context)),
@@ -157,6 +170,7 @@ SOLVERS = {
     ),
     "sco": Traits(_composition, ("difference",), sampling="frequency"),
     "exact": Traits(lambda context: Exact(), classes=None),
+    "exact-adaptive": _ADAPTIVE._replace(e_step=lambda link: ExactModel(), classes=None),
     "lbfgs": Traits(classes=None, has_partial_fit=False, takes_rate=False, is_full_batch=True),
 }
 

@@ -1,5 +1,6 @@
 """Formatting of numbers in tables."""
 
+from collections.abc import Sequence
 from typing import Any
 
 MISSING = "–"
@@ -36,6 +37,26 @@ def percent(value: float | None, digits: int = 2) -> str:
     ('6.25', '–')
     """
     return MISSING if value is None else f"{100.0 * value:.{digits}f}"
+
+
+def spread(values: Sequence[float | None], form: str = ".4f") -> str:
+    """Return the mean over seeds ± half their range; seeds that diverged are counted as such.
+
+    Examples
+    --------
+    >>> spread([0.25, 0.27], ".2f"), spread([0.25], ".2f"), spread([])
+    ('0.26 ± 0.01', '0.25', '–')
+    >>> spread([0.25, None, None], ".2f"), spread([None])
+    ('0.25, 2 of 3 diverged', 'diverged')
+    """
+    finite = [value for value in values if value is not None]
+    lost = len(values) - len(finite)
+    if not finite:
+        return "diverged" if values else MISSING
+    text = f"{sum(finite) / len(finite):{form}}"
+    if len(finite) > 1:
+        text += f" ± {(max(finite) - min(finite)) / 2:{form}}"
+    return f"{text}, {lost} of {len(values)} diverged" if lost else text
 
 
 def last(result: dict[str, Any] | None, name: str) -> float | None:

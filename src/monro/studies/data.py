@@ -65,6 +65,23 @@ def rcv1_topics() -> Data:
     return _unit_rows(_rows("rcv1-topics"))
 
 
+_MOST_ROWS, _MOST_FEATURES = 100_000, 10_000  # of paper 000
+
+
+@cache
+def truncated(name: str) -> tuple[sp.csr_matrix, Array]:
+    """Return training rows, truncated as in paper 000, and their first labels.
+
+    The first 100,000 rows and 10,000 features; rows without features are left out.
+    """
+    data = read(registry.resolve(name), n_features=registry.find(name).features)
+    assert data.y is not None
+    X = data.X[:_MOST_ROWS, :_MOST_FEATURES]
+    X.eliminate_zeros()
+    kept = np.flatnonzero(np.diff(X.indptr))
+    return normalize(X[kept]), data.y[kept]
+
+
 @cache
 def covtype() -> Data:
     """Return covtype: forest cover, class 2 against the others; features standardised."""

@@ -4,6 +4,7 @@ Each line is written at once. A run that is killed leaves at most an incomplete 
 next run truncates: its trial is run again.
 """
 
+import hashlib
 import json
 import math
 import os
@@ -20,7 +21,7 @@ import numpy as np
 
 import monro
 from monro._cache import source_hash
-from monro.data.registry import data_sets
+from monro.data.registry import File, data_sets, locate
 from monro.errors import DataError
 from monro.studies.study import Outcome, Trial
 
@@ -114,13 +115,17 @@ def environment() -> dict[str, Any]:
     }
 
 
-def provenance(trial: Trial, seconds: float) -> dict[str, Any]:
-    """Return the provenance of a result: versions, machine, seed, data and time."""
+def provenance(trial: Trial, seconds: float, *, alone: bool = True) -> dict[str, Any]:
+    """Return the provenance of a result: versions, machine, seed, data and time.
+
+    `alone` says whether no other trial ran at the same time; otherwise seconds mean little.
+    """
     return environment() | {
         "seed": trial.settings.get("seed", 0),
         "data": _checksums(trial.data),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 3),
+        "alone": alone,
     }
 
 
@@ -128,8 +133,16 @@ def _checksums(name: str) -> dict[str, str]:
     """Return the checksums of a data set's files; they were verified when the files were read."""
     if name not in data_sets():
         return {}
-    found = data_sets()[name]
-    return {file.path: file.sha256 for file in found.parts.values()}
+    files = data_sets()[name].parts.values()
+    found = {file.path: file.sha256 or _checksum(file) for file in files}
+    return {path: digest for path, digest in found.items() if digest}
+
+
+@cache
+def _checksum(file: File) -> str | None:
+    """Return the checksum of the file that is here, for one without a registered checksum."""
+    path = locate(file)
+    return None if path is None else hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @cache

@@ -104,9 +104,13 @@ def sweep_monitored(
     *,
     epochs: int,
     points: int,
+    seed: int = 0,
 ) -> dict[str, Any]:
-    """Run a linear solver; return measurements of its state at evenly spaced points of epochs."""
-    rng = np.random.default_rng(0)
+    """Run a linear solver; return measurements of its state at evenly spaced points of epochs.
+
+    The seed determines the order of the rows.
+    """
+    rng = np.random.default_rng(seed)
     state = solver.start()
     found: dict[str, list[Any]] = {"epochs": []}
     for epoch in range(epochs):

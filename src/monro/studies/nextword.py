@@ -30,8 +30,8 @@ def log_loss(weights: Weights, X: sp.csr_matrix, codes: Array) -> float:
     first = np.searchsorted(X.indices[order], np.arange(words + 1))
     kinds = sp.identity(words, np.float32, format="csr")
     total = 0.0
-    for start in range(0, words, 256):
-        S = scores(weights, kinds[start : start + 256])
+    for start in range(0, words, 32):
+        S = scores(weights, kinds[start : start + 32])
         normaliser = log_normaliser(S)
         for k in range(S.shape[0]):
             own = codes[order[first[start + k] : first[start + k + 1]]]

@@ -1,10 +1,14 @@
 """Runs the trials of a study that have no result yet."""
 
+import multiprocessing
 import time
 from collections.abc import Collection, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from threadpoolctl import threadpool_limits
 
 from monro.progress import pipe_safe_console
 from monro.studies.journal import Journal, provenance
@@ -35,9 +39,12 @@ def run(
     *,
     quick: bool = False,
     sets: Collection[str] = (),
+    jobs: int = 1,
     show: bool = True,
 ) -> list[Outcome]:
     """Run the trials without a result; return all outcomes.
+
+    Trials whose seconds are compared run alone, after all others.
 
     Parameters
     ----------
@@ -48,21 +55,58 @@ def run(
         Whether to run the small version of the study.
     sets : collection of str
         The data sets to run on. By default all.
+    jobs : int
+        How many of the other trials to run at a time, each in a process.
     show : bool
         Whether to show progress.
     """
     journal = Journal(journal_path(folder, study, quick=quick))
     trials = select_trials(study, quick=quick, sets=sets)
     missing = [trial for trial in trials if trial.key not in journal.outcomes]
+    together = [trial for trial in missing if jobs > 1 and not study.timed(trial)]
     with _progress(study.name, trials, len(trials) - len(missing), show) as begin:
+        for trial, result, seconds in _run_together(study, together, jobs):
+            begin(trial)(1.0)
+            journal.add(Outcome(trial, result, provenance(trial, seconds, alone=False)))
         for trial in missing:
+            if trial in together:
+                continue
             tick = begin(trial)
-            start = time.perf_counter()
-            result = study.run(trial, tick)
-            seconds = time.perf_counter() - start
+            result, seconds = _run_one(study.run, trial, tick)
             journal.add(Outcome(trial, result, provenance(trial, seconds)))
             tick(1.0)
     return journal.of(study.trials(quick))
+
+
+def _run_one(run: Any, trial: Trial, tick: Tick) -> tuple[dict[str, Any], float]:
+    """Return the result of a trial and its seconds."""
+    start = time.perf_counter()
+    result = run(trial, tick)
+    return result, time.perf_counter() - start
+
+
+def _run_together(
+    study: Study, trials: list[Trial], jobs: int
+) -> Iterator[tuple[Trial, dict[str, Any], float]]:
+    """Yield trials with their results and seconds, in the order in which they end."""
+    if not trials:
+        return
+    pool = ProcessPoolExecutor(
+        jobs,
+        multiprocessing.get_context("spawn"),  # threads of this process cannot be forked
+        initializer=threadpool_limits,
+        initargs=(1,),
+    )
+    try:
+        futures = {pool.submit(_run_one, study.run, trial, _ignore): trial for trial in trials}
+        for future in as_completed(futures):
+            yield futures[future], *future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _ignore(share: float) -> None:
+    """Take no note of the share of a trial that is done."""
 
 
 @contextmanager
@@ -72,7 +116,7 @@ def _progress(name: str, trials: list[Trial], done: int, show: bool) -> Iterator
     Progress is a bar on a terminal, and lines elsewhere.
     """
     if not show:
-        yield lambda trial: lambda share: None
+        yield lambda trial: _ignore
         return
     console = pipe_safe_console(stderr=True)
     if done:
@@ -83,7 +127,7 @@ def _progress(name: str, trials: list[Trial], done: int, show: bool) -> Iterator
         def begin_line(trial: Trial) -> Tick:
             text = f"{name} {next(count)}/{len(trials)}: {trial}"
             console.print(text, markup=False, highlight=False, soft_wrap=True)
-            return lambda share: None
+            return _ignore
 
         yield begin_line
         return

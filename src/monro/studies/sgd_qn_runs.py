@@ -12,14 +12,21 @@ from monro.crf.feature_map import Vocabulary
 from monro.crf.solvers import make_solver as make_chain_solver
 from monro.crf.trainer import ChainTrainer
 from monro.data.conll import Sentences
-from monro.linear.algorithms.sgdqn import GainState, curvature, spread
+from monro.fitting.order import visiting_order
+from monro.linear.algorithms.sgdqn import (
+    GainState,
+    IfSlopeChanged,
+    QuasiNewton,
+    curvature,
+    spread,
+)
 from monro.linear.algorithms.sgdqn_flawed import FlawedQuasiNewton
-from monro.linear.algorithms.solver_base import Options
+from monro.linear.algorithms.solver_base import Options, Solver
 from monro.linear.examples import Examples, look_ahead
 from monro.linear.objective import objective
 from monro.linear.problem import Problem
 from monro.linear.solvers import SOLVERS, make_solver
-from monro.losses import Log, Loss, derivative, value
+from monro.losses import Hinge, Log, Loss, SquaredHinge, derivative, value
 from monro.penalties import Penalty, Ridge, strong_convexity
 from monro.rows import Array, add_scaled, as_rows, dot
 from monro.studies import data
@@ -28,6 +35,9 @@ from monro.studies.study import Tick, Trial
 
 NAMES = {"sgd": "SVMSGD2", "sgdqn-flawed": "SGD-QN, flawed", "sgdqn": "SGD-QN, corrected"}
 FIX = "SGD-QN, straightforward fix"
+CHANGED = "SGD-QN, corrected, only changes of slope"
+AVERAGED = {"asgd": "ASGD", "asgdqn": "SGD-QN, corrected, averaged"}
+LOSSES = {"hinge": Hinge(), "squared hinge": SquaredHinge(), "log": Log()}
 SHOWN = 10  # features whose gains are recorded: the numeric ones of covtype
 TEMPLATE = "\n".join(  # that of CRF++'s example for this task
     [
@@ -116,6 +126,12 @@ class Straightforward(FlawedQuasiNewton):
 # ------------------------------------------------------------------------------------ linear models
 
 
+class OnlyChangesOfSlope(QuasiNewton):
+    """The corrected solver, with the other reading of Figure 4."""
+
+    rule = IfSlopeChanged()
+
+
 def every_tenth(d: int) -> Array:
     """Return a mask of the features, of d, that are multiplied by twelve."""
     tenth: Array = np.arange(1, d + 1) % 10 == 0
@@ -133,42 +149,74 @@ def _dense(version: str, rows: int) -> data.Data:
     return some
 
 
-def _curve(
-    rows: data.Data, lam: float, learner: str, rate: float, epochs: int, points: int, tick: Tick
-) -> dict[str, Any]:
-    """Return cost, test error and gains at evenly spaced points of each epoch."""
+def make_learner(problem: Problem, learner: str, rate: float) -> Solver:
+    """Return the solver of that title."""
+    if learner == FIX:
+        return Straightforward(problem, rate)
+    if learner == CHANGED:
+        return OnlyChangesOfSlope(problem, SOLVERS["sgdqn"], Options(eta0=rate))
+    (name,) = (name for name, title in (NAMES | AVERAGED).items() if title == learner)
+    return make_solver(problem, name, "bottou", rate)
+
+
+def _problem(rows: data.Data, loss: Loss, lam: float) -> Problem:
     n, d = rows.X.shape
     examples = Examples(as_rows(rows.X), rows.y.astype(np.float64), np.ones(n))
-    problem = Problem(Log(), Ridge(lam), examples, False, d)
-    if learner == FIX:
-        solver: Any = Straightforward(problem, rate)
-    else:
-        (name,) = (name for name, title in NAMES.items() if title == learner)
-        solver = make_solver(problem, name, "bottou", rate)
+    return Problem(loss, Ridge(lam), examples, False, d)
+
+
+def _cost_and_error(problem: Problem, rows: data.Data, w: Array) -> dict[str, Any]:
+    error = float(np.mean((rows.test_X @ w > 0) != (rows.test_y > 0)))
+    return {"cost": objective(problem, w, 0.0), "error": error}
+
+
+def _curve(rows: data.Data, settings: dict[str, Any], tick: Tick) -> dict[str, Any]:
+    """Return cost, test error and gains at evenly spaced points of each epoch."""
+    problem = _problem(rows, Log(), settings["lam"])
+    learner, points = settings["learner"], settings["points"]
+    solver: Any = make_learner(problem, learner, settings["rate"])
 
     def measure(state: Any) -> dict[str, Any]:
-        w, _ = solver.solution(state)
-        error = float(np.mean((rows.test_X @ w > 0) != (rows.test_y > 0)))
-        found = {"cost": objective(problem, w, 0.0), "error": error}
+        found = _cost_and_error(problem, rows, solver.solution(state)[0])
         if learner != NAMES["sgd"]:
             scale = 1.0 if learner == NAMES["sgdqn"] else 1.0 / (state.t[0] + solver.t0)
             found["gains"] = (scale * state.gains[:SHOWN]).tolist()
         return found
 
-    curve = sweep_monitored(problem, solver, measure, tick, epochs=epochs, points=points)
+    size = {"epochs": settings["epochs"], "points": points, "seed": settings["seed"]}
+    curve = sweep_monitored(problem, solver, measure, tick, **size)
     if points == 1:  # only the last gains are used
         curve["gains"] = curve.get("gains", [])[-1:]
     return curve
 
 
+def _at_rates(rows: data.Data, settings: dict[str, Any], tick: Tick) -> dict[str, Any]:
+    """Return the cost after the last epoch, and the test error, at each of several rates."""
+    problem = _problem(rows, LOSSES[settings["loss"]], settings["lam"])
+    most = 10.0 * objective(problem, np.zeros(problem.n_features), 0.0)
+    found: dict[str, list[Any]] = {"cost": [], "error": []}
+    for k, rate in enumerate(settings["rates"]):
+        solver = make_learner(problem, settings["learner"], rate)
+        rng = np.random.default_rng(settings["seed"])
+        state = solver.start()
+        for _ in range(settings["epochs"]):
+            state = solver.begin_epoch(state)
+            solver.sweep(visiting_order(rows.y.size, rng), state)
+        with np.errstate(all="ignore"):  # it may have diverged
+            ended = _cost_and_error(problem, rows, solver.solution(state)[0])
+        for name, number in ended.items():
+            found[name].append(number if ended["cost"] < most else None)
+        tick((k + 1) / len(settings["rates"]))
+    return found
+
+
 def run(trial: Trial, tick: Tick) -> dict[str, Any]:
-    """Run one learner at one rate; return its curves."""
+    """Run one learner; return its curves, or what it ends with at several rates."""
     have = trial.settings
     if trial.part == "crf":
-        return _tagging(have["learner"], have["rate"], have["epochs"], have["sentences"], tick)
+        return _tagging(have, tick)
     rows = _dense(have["version"], have["rows"]) if trial.data == "covtype" else data.rcv1()
-    size = have["epochs"], have["points"]
-    return _curve(rows, have["lam"], have["learner"], have["rate"], *size, tick)
+    return (_at_rates if trial.part == "losses" else _curve)(rows, have, tick)
 
 
 # ---------------------------------------------------------------------------------------- sentences
@@ -189,15 +237,16 @@ def _sentences(n: int) -> tuple[CRFTagger, Any, Any, Sentences]:
     return tagger, tagger._problem(*train), tagger._problem(*known_sentences), test
 
 
-def _tagging(learner: str, rate: float, epochs: int, n: int, tick: Tick) -> dict[str, Any]:
-    tagger, problem, test_problem, test = _sentences(n)
-    (name,) = (name for name, title in NAMES.items() if title == learner)
-    solver = make_chain_solver(problem, name, rate)
+def _tagging(settings: dict[str, Any], tick: Tick) -> dict[str, Any]:
+    tagger, problem, test_problem, test = _sentences(settings["sentences"])
+    (name,) = (name for name, title in NAMES.items() if title == settings["learner"])
+    epochs = settings["epochs"]
+    solver = make_chain_solver(problem, name, settings["rate"])
     solver.sweep(np.arange(4), solver.start(), False, None)  # compiles
     found: dict[str, Any] = {
         name: [] for name in ("epochs", "seconds", "objective", "test_loss", "fb1")
     }
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(settings["seed"])
     model = Vocabulary(tagger._fitted.features, tagger.classes_), tagger._fitted.sentences
     with ChainTrainer(solver, solver.start(), *model, shuffle=True, rng=rng) as trainer:
         for epoch in range(epochs):

@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from monro.report.content import Chapter, Section
+from monro.studies.finding import Finding, count, table
 
+SEEDS = (0, 1, 2)  # of every figure that is compared
 Tick = Callable[[float], None]  # called with the share of a trial that is done
 
 
@@ -37,6 +39,10 @@ class Outcome(NamedTuple):
     provenance: dict[str, Any]
 
 
+def _never(trial: Trial) -> bool:
+    return False
+
+
 class Study(NamedTuple):
     """The reproduction of a paper.
 
@@ -58,7 +64,11 @@ class Study(NamedTuple):
     sections : function of outcomes
         Returns tables and plots of the trials run so far.
     findings : function of outcomes
-        Returns rows of the summary: a description, the paper's figure, ours.
+        Returns the paper's claims, compared with the outcomes.
+    setup : tuple of str
+        How data and settings differ from the paper's. Nothing about outcomes.
+    timed : function of a trial
+        Whether its seconds are compared, so that it must run alone.
     """
 
     name: str
@@ -69,7 +79,14 @@ class Study(NamedTuple):
     trials: Callable[[bool], list[Trial]]
     run: Callable[[Trial, Tick], dict[str, Any]]
     sections: Callable[[Sequence[Outcome]], list[Section]]
-    findings: Callable[[Sequence[Outcome]], list[tuple[str, str, str]]]
+    findings: Callable[[Sequence[Outcome]], list[Finding]]
+    setup: tuple[str, ...] = ()
+    timed: Callable[[Trial], bool] = _never
+
+
+def seeds(quick: bool) -> tuple[int, ...]:
+    """Return the seeds of trials that are compared; a quick run has one."""
+    return SEEDS[:1] if quick else SEEDS
 
 
 def where(outcomes: Iterable[Outcome], part: str, **wanted: Any) -> Iterator[Outcome]:
@@ -79,6 +96,16 @@ def where(outcomes: Iterable[Outcome], part: str, **wanted: Any) -> Iterator[Out
         have: Mapping[str, Any] = {"data": trial.data} | trial.settings
         if trial.part == part and all(have.get(name) == value for name, value in wanted.items()):
             yield outcome
+
+
+def results(outcomes: Iterable[Outcome], part: str, **wanted: Any) -> list[dict[str, Any]]:
+    """Return the results of the outcomes that `where` yields: of all seeds, if none is wanted."""
+    return [outcome.result for outcome in where(outcomes, part, **wanted)]
+
+
+def seconds_alone(outcome: Outcome, name: str = "seconds") -> Any:
+    """Return a measurement of time, or None if other trials ran beside it."""
+    return outcome.result.get(name) if outcome.provenance.get("alone") else None
 
 
 def only(outcomes: Iterable[Outcome], part: str, **wanted: Any) -> dict[str, Any] | None:
@@ -99,9 +126,15 @@ def chapter(study: Study, outcomes: Sequence[Outcome], *, quick: bool) -> Chapte
     missing = sum(trial.key not in done for trial in study.trials(quick))
     if missing:
         lead += f"\n\n{missing} of {missing + len(done)} trials have not been run yet."
-    return Chapter(
-        study.name, study.title, lead, study.sections(outcomes), combine_provenance(outcomes)
-    )
+    sections = [findings_section(study, outcomes), *study.sections(outcomes)]
+    return Chapter(study.name, study.title, lead, sections, combine_provenance(outcomes))
+
+
+def findings_section(study: Study, outcomes: Sequence[Outcome]) -> Section:
+    """Return the claims of the paper with their verdicts, and how the set-up differs."""
+    found = study.findings(outcomes)
+    text = "\n\n".join([count(found), *study.setup])
+    return Section("What the paper says, and what came out", text, [table("Findings", found)])
 
 
 def combine_provenance(outcomes: Sequence[Outcome]) -> dict[str, str]:

@@ -38,6 +38,7 @@ from monro.variational.posterior import add_likelihood_precision, add_score_vari
 
 LOCAL_POWER = 0.9  # a = (1 + visits)^-0.9
 _LOCAL_RATE = 0.01  # of Algorithm 2
+_NARROW = -40.0  # log(1 + e^γ) = e^γ below this γ, to rounding
 _LARGEST_STEP = 3.0  # of μ, by a natural gradient
 _SMALLEST_FACTOR = math.exp(-_LARGEST_STEP)  # of η
 # Gauss–Laguerre nodes and weights, for expectations under a Gumbel distribution.
@@ -105,6 +106,9 @@ class SoftmaxModel(NamedTuple):
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         return np.zeros((n, 2))
 
+    def noise(self, location: Array, scale: Array) -> tuple[str, Array, Array]:
+        return "softmax", np.log(location), np.ones_like(location)
+
     def local_step(self, z, log_c, memory, i, a, first, second):  # type: ignore[no-untyped-def]
         total = 1.0 + scaled_exponentials(z, log_c)
         eta = memory.location[i]
@@ -117,9 +121,10 @@ class SoftmaxModel(NamedTuple):
 
 
 class PlainModel(NamedTuple):
-    """The E step of Algorithm 2 as published: a Gaussian q for probit, a logistic q for logistic.
+    """The E step of Algorithm 2 as printed: a Gaussian q for probit, a logistic q for logistic.
 
-    For studies; fits use `GumbelModel` and `GaussianModel`.
+    The t of its step size counts the visits of an example. With many classes its first steps are
+    long, and γ may fall so far that σ is 0 in floating point.
     """
 
     law: Law
@@ -132,20 +137,28 @@ class PlainModel(NamedTuple):
         logistic = isinstance(self.law, Logistic)  # compare types: as tuples all laws are equal
         return rng.logistic(size=(n, 2)) if logistic else rng.standard_normal((n, 2))
 
+    def noise(self, location: Array, scale: Array) -> tuple[str, Array, Array]:
+        logistic = isinstance(self.law, Logistic)
+        sigma = np.maximum(np.logaddexp(0.0, scale), np.finfo(np.float64).tiny)
+        return "logistic" if logistic else "probit", location, sigma
+
     def local_step(self, z, log_c, memory, i, a, first, second):  # type: ignore[no-untyped-def]
         mu = memory.location[i]
         gamma = memory.scale[i]
         sigma = softplus(gamma)
+        narrow = gamma < _NARROW  # then log σ = γ to rounding
         epsilon = mu + sigma * first
         f_slope = slope(self.law, epsilon)
-        bound = log_density(self.law, epsilon) + self.entropy + math.log(sigma)
+        bound = log_density(self.law, epsilon) + self.entropy
+        bound += gamma if narrow else math.log(sigma)
         for d in range(z.size):
             if z[d] > 0.5 * MASKED_SCORE:
                 c = math.exp(log_c[d])
                 f_slope += c * hazard(self.law, epsilon - z[d])
                 bound += c * log_cdf(self.law, epsilon - z[d])
+        entropy_slope = 1.0 if narrow else sigmoid(gamma) / sigma
         mu += _LOCAL_RATE * a * f_slope
-        gamma += _LOCAL_RATE * a * (f_slope * first + 1.0 / sigma) * sigmoid(gamma)
+        gamma += _LOCAL_RATE * a * (f_slope * first * sigmoid(gamma) + entropy_slope)
         memory.location[i] = mu
         memory.scale[i] = gamma
         epsilon = mu + softplus(gamma) * second
@@ -174,6 +187,9 @@ class GumbelModel(NamedTuple):
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         return np.zeros((n, 2))
+
+    def noise(self, location: Array, scale: Array) -> tuple[str, Array, Array]:
+        return "softmax", np.log(location), np.ones_like(location)
 
     def local_step(self, z, log_c, memory, i, a, first, second):  # type: ignore[no-untyped-def]
         eta = memory.location[i]
@@ -219,6 +235,9 @@ class GaussianModel(NamedTuple):
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         return rng.standard_normal((n, 2))
 
+    def noise(self, location: Array, scale: Array) -> tuple[str, Array, Array]:
+        return "probit", location, 1.0 / np.sqrt(scale)
+
     def local_step(self, z, log_c, memory, i, a, first, second):  # type: ignore[no-untyped-def]
         mu = memory.location[i]
         precision = memory.scale[i]
@@ -256,9 +275,15 @@ def make_model(link: str) -> Any:
     """Return the E step of a link.
 
     Its `initial` returns the location and scale of every q before the first step. Its `draw`
-    returns two draws of the standard noise for each of n examples.
+    returns two draws of the standard noise for each of n examples. Its `noise` returns the link
+    whose standard noise υ has, where ``location + scale υ`` has the distribution q.
     """
     return _MODELS[link]
+
+
+def make_printed_model(link: str) -> Any:
+    """Return the E step of a link as printed in the paper; see `make_model`."""
+    return make_model(link) if link == "softmax" else PlainModel(LINKS[link], ENTROPY[link])
 
 
 def new_augment_reduce_state(

@@ -22,6 +22,7 @@ import numpy as np
 
 from monro._jit import kernel
 from monro.linear.algorithms.solver_base import Options, Solver, Traits
+from monro.linear.centring import EXTRA, centred, plain_weights
 from monro.linear.descent_state import ExampleMemory
 from monro.linear.examples import Examples, add_all, look_ahead
 from monro.linear.problem import Problem
@@ -47,6 +48,7 @@ class DualState(NamedTuple):
     w: PerFeature
     bias: Array
     memory: ExampleMemory
+    centre: PerFeature = np.zeros(0)  # of centred rows
 
 
 MOST_IDLE = 6
@@ -117,27 +119,41 @@ class Dual(Solver):
     def __init__(self, problem: Problem, traits: Traits, options: Options):
         super().__init__(problem, traits, options)
         n = problem.examples.y.size
+        self.size = problem.n_features + (EXTRA if problem.centre.size else 0)
+        rows = centred(problem.examples.rows, problem.centre)
+        self.examples = problem.examples._replace(rows=rows)
         self.h = 1.0 / (problem.penalty.strong_convexity() * n)
         self.h_bias = 1.0 / (bias_prox_strength(problem.loss) * n) if problem.fit_intercept else 0.0
 
     def start(self, intercept: float = 0.0) -> DualState:
-        state = new_dual_state(self.problem.n_features, self.problem.examples.y.size)
-        state.bias[0] = intercept
         if self.earlier is not None:
-            if self.earlier.memory.g.size != state.memory.g.size:
-                return self.resume(*self.solution(self.earlier), 0.0)
-            # The rows may have changed: the weights that belong to these g_i must be summed again.
-            state.memory.g[:] = self.earlier.memory.g
-            state.bias[0] = self.earlier.bias[0]
-            add_all(self.problem.examples, -self.h, state.memory.g, state.w)
+            return self._continued(self.earlier)
+        state = self._zero()
+        state.bias[0] = intercept
+        return state
+
+    def _zero(self) -> DualState:
+        state = new_dual_state(self.size, self.problem.examples.y.size)
+        return state._replace(centre=self.problem.centre)
+
+    def _continued(self, earlier: DualState) -> DualState:
+        state = self._zero()
+        if earlier.memory.g.size != state.memory.g.size:
+            return self.resume(*self.solution(earlier), 0.0)
+        # The rows may have changed: the weights that belong to these g_i must be summed again.
+        state.memory.g[:] = earlier.memory.g
+        state.bias[0] = earlier.bias[0]
+        add_all(self.examples, -self.h, state.memory.g, state.w)
         return state
 
     def resume(self, coef: Array, intercept: float, t: float) -> DualState:
         # The weights must be a sum over the examples: compute the g_i that the solution implies.
-        state = new_dual_state(self.problem.n_features, self.problem.examples.y.size)
+        state = self._zero()
         derivatives(self.problem.loss, self.problem.examples, coef, intercept, state.memory.g)
-        add_all(self.problem.examples, -self.h, state.memory.g, state.w)
+        add_all(self.examples, -self.h, state.memory.g, state.w)
         state.bias[0] = intercept
+        if state.centre.size:
+            state.bias[0] += coef @ state.centre
         return state
 
     def begin_epoch(self, state: DualState) -> DualState:
@@ -168,7 +184,7 @@ class Dual(Solver):
     def sweep(self, order: Array, state: DualState, sigma: float = 1.0) -> float:
         return dual_sweep(
             self.problem.loss,
-            self.problem.examples,
+            self.examples,
             order,
             self.h,
             self.h_bias,
@@ -177,4 +193,7 @@ class Dual(Solver):
         )
 
     def solution(self, state: DualState) -> tuple[Array, float]:
-        return state.w.copy(), float(state.bias[0])
+        if not state.centre.size:
+            return state.w.copy(), float(state.bias[0])
+        coef = plain_weights(state.w, state.centre)
+        return coef, float(state.bias[0] - coef @ state.centre)

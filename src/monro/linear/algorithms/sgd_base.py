@@ -3,13 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from monro.linear.algorithms.solver_base import Options, Solver, Traits
+from monro.linear.centring import EXTRA, centred, plain_weights, set_weights
 from monro.linear.descent_state import DescentState, Last, Mean, new_state, start_averaging, weights
-from monro.linear.examples import add_all
 from monro.linear.problem import Problem, bias_damping
-from monro.rows import Array, Biased, Centered
+from monro.rows import Array, Biased
 from monro.schedules import Bottou, InverseT, SlowBottou
 
 
@@ -32,11 +30,12 @@ class Descent(Solver):
 
         rows = problem.examples.rows
         self.size = problem.n_features
-        self.mean = np.zeros(0)
-        if traits.centred:
-            self.mean = _mean_row(problem) if self.earlier is None else self.earlier.centre
-            rows = Centered(rows, self.mean, float(self.mean @ self.mean))
-            self.size += 2
+        self.centre = problem.centre
+        if self.centre.size:
+            if self.earlier is not None:
+                self.centre = _running_mean(self.earlier, self.centre, problem.examples.y.size)
+            rows = centred(rows, self.centre)
+            self.size += EXTRA
         # The papers' 1/(λt) regularises the bias as one more weight.
         self.biased = self.from_start and problem.fit_intercept
         if self.biased:
@@ -45,18 +44,37 @@ class Descent(Solver):
         self.examples = problem.examples._replace(rows=rows)
 
     def start(self, intercept: float = 0.0) -> DescentState:
+        if self.earlier is not None:
+            return self._moved(self.earlier) if self.centre.size else self.earlier
         state: DescentState = super().start(intercept)
-        averages = self.earlier is None and self.traits.averaged and self.from_start
-        return start_averaging(state) if averages else state
+        return start_averaging(state) if self.traits.averaged and self.from_start else state
+
+    def _moved(self, state: DescentState) -> DescentState:
+        """Return a state whose predictions are the same, of rows with the present centre."""
+        old, new = state.centre, self.centre
+
+        def moved(w: Array) -> tuple[Array, float]:
+            found, coef = w.copy(), plain_weights(w, old)
+            rise = set_weights(found, coef, new) - float(coef @ old)
+            if self.biased:
+                found[-1] += rise
+            return found, 0.0 if self.biased else rise
+
+        r, rise = moved(state.r)
+        state = state._replace(r=r, bias=state.bias + state.scale * rise, centre=new)
+        average = state.average
+        if isinstance(average, Mean):
+            u, fall = moved(average.u)
+            biases = average.biases + (average.scales * rise - fall)
+            state = state._replace(average=average._replace(u=u, biases=biases))
+        return state
 
     def resume(self, coef: Array, intercept: float, t: float) -> DescentState:
-        state = new_state(self.size)._replace(centre=self.mean)
+        state = new_state(self.size)._replace(centre=self.centre)
         state.r[: coef.size] = coef
         state.t[0] = t
-        if self.mean.size:
-            shift = float(coef @ self.mean)
-            state.r[self.mean.size + 1] = shift
-            intercept += shift
+        if self.centre.size:
+            intercept += set_weights(state.r, coef, self.centre)
         if self.biased:
             state.r[-1] = intercept
         else:
@@ -83,15 +101,13 @@ class Descent(Solver):
         w, b = weights(state)
         if self.biased:
             b = float(w[-1])
-        coef = w[: self.problem.n_features]
-        if self.mean.size:  # w·(x - x̄) + b
-            coef = coef - w[self.mean.size] * self.mean
-            b -= float(coef @ self.mean)
-        return coef, b
+        if not self.centre.size:
+            return w[: self.problem.n_features], b
+        coef = plain_weights(w, self.centre)
+        return coef, b - float(coef @ self.centre)  # w·(x - x̄) + b
 
 
-def _mean_row(problem: Problem) -> Array:
-    weight = problem.examples.weight
-    mean = np.zeros(problem.n_features)
-    add_all(problem.examples, 1.0 / float(weight.sum()), np.ones(weight.size), mean)
-    return mean
+def _running_mean(state: DescentState, mean: Array, count: int) -> Array:
+    """Return the mean of the rows that a state was trained on and of `count` more."""
+    moved: Array = state.centre + (count / (state.t[0] + count)) * (mean - state.centre)
+    return moved

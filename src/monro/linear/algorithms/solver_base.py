@@ -17,6 +17,7 @@ class Options(NamedTuple):
     eta0: float = 1.0  # the initial learning rate
     decay: float = 1.0
     state: Any = None  # an earlier one to continue from
+    skip: int | None = None  # of solvers that learn gains: steps between passes over all weights
 
 
 class Solver(ABC):
@@ -74,11 +75,12 @@ class Traits(NamedTuple):
     make: type[Solver]
     schedules: tuple[str, ...]
     averaged: bool = False  # the solution is the mean of the iterates
-    centred: bool = False  # the mean row is subtracted, which moves the intercept
+    centred: bool = False  # the mean row is always subtracted, which moves the intercept
     learns_gains: bool = False  # each weight has its own learning rate, learnt while training
     remembers_examples: bool = False  # the state has values for each example
     proximal: bool = False  # supports penalties with a kink
     needs_alpha: bool = False  # divides by the strength of the ridge
     takes_rate: bool = True
     takes_decay: bool = True
+    takes_center: bool = True  # the mean row may be subtracted
     has_partial_fit: bool = True

@@ -203,7 +203,8 @@ SAMPLING = {
 def make_sampler(inputs: SamplerInputs) -> Sampler:
     """Return the sampler of a plan for some inputs."""
     if inputs.plan.uses_all_classes:
-        return AllBlocks(inputs.blocks, inputs.plan.dtype)
+        single = inputs.draws is Draws.SINGLE
+        return _uniform(inputs) if single else AllBlocks(inputs.blocks, inputs.plan.dtype)
     return SAMPLING[inputs.plan.sampling].make(inputs)
 
 

@@ -87,6 +87,7 @@ def reset(init: str, plan: Plan, problem: SoftmaxProblem, state: State) -> None:
     state.scale[:] = 1.0
     state.bias[:] = MASKED_SCORE
     state.bias[: problem.n_classes] = 0.0
-    state.u[:] = 0.0  # as the authors of 000; their Algorithm 1 says log K (docs/results.md)
+    # Algorithm 1 of 000 says log K, the best u of zero weights; its authors' code starts at 0.
+    state.u[:] = np.log(problem.n_classes) if init == "paper" else 0.0
     if init == "auto":
         set_intercept_optimum(plan, problem, state)

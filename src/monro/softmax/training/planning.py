@@ -1,10 +1,10 @@
 """From parameters to a plan: resolves "auto" and None."""
 
-import math
 from typing import Any
 
 from monro.blocks import LANES
 from monro.softmax.plan import ALL, Plan
+from monro.softmax.rules.umax_bounds import weight_bound
 from monro.softmax.sampling.registry import MAX_EXACT_CLASSES, SAMPLING
 from monro.softmax.solvers import SOLVERS, Traits
 
@@ -15,7 +15,7 @@ _EXACT_SHARE = 5  # one in 5 epochs, the last ones, uses all classes
 
 
 def make_plan(estimator: Any, n_classes: int, mean_sqnorm: float) -> Plan:
-    """Return the plan of a fit; its learning rate is NaN if it has to be searched for."""
+    """Return the plan of a fit; its learning rate is NaN if the rows determine it."""
     traits = SOLVERS[estimator.solver]
     length = mean_sqnorm or 1.0
     examples = int(estimator.examples_per_step or traits.examples)
@@ -26,7 +26,8 @@ def make_plan(estimator: Any, n_classes: int, mean_sqnorm: float) -> Plan:
         warm = estimator.init == "auto" or sampling == ALL
         raman = traits.is_implicit and examples == 1 and warm
         formulation = "raman" if raman else "difference"
-    rate = traits.rate if estimator.learning_rate == "auto" else estimator.learning_rate
+    named = isinstance(estimator.learning_rate, str)
+    rate = traits.rate if named else estimator.learning_rate
     return Plan(
         solver=estimator.solver,
         link=estimator.link,
@@ -49,9 +50,9 @@ def make_plan(estimator: Any, n_classes: int, mean_sqnorm: float) -> Plan:
 
 
 def _radius(estimator: Any, n_classes: int) -> float | None:
-    """Return B_W; "paper" is Lemma 1 of 000: the ridge at the optimum is at most ``log K``."""
+    """Return B_W; "paper" is Lemma 1 of 000."""
     if estimator.radius == "paper":
-        return math.sqrt(2.0 * math.log(n_classes) / estimator.alpha)
+        return weight_bound(n_classes, float(estimator.alpha))
     return None if estimator.radius is None else float(estimator.radius)
 
 

@@ -1,4 +1,4 @@
-"""``learning_rate="auto"``: a cheap form of the protocol of paper 000.
+"""The learning rate: ``"auto"``, a cheap form of the protocol of paper 000, and ``"paper"``.
 
 The paper tries η0 = 10^{-3…3} on a tenth of the data for as many epochs as the fit. But fewer rows
 have a larger best rate, so the rate found on a tenth of the rows is not the best for all. Our
@@ -17,7 +17,10 @@ import numpy as np
 from monro.fitting.order import RowOrder
 from monro.rows import Array
 from monro.softmax.plan import Plan
+from monro.softmax.rules.umax_bounds import gradient_bound, largest_rate, local_bound
+from monro.softmax.sampling.samplers import Sampler
 from monro.softmax.solvers import SOLVERS
+from monro.softmax.training.problem import SoftmaxProblem
 
 _RATES = 10  # values of the rate in a trial's schedule
 _TRIAL_SHARE = 1 / 150  # of the fit's steps that a trial takes
@@ -131,3 +134,20 @@ def choose_rate(
         if close or np.isinf(cost(best + 0.5)):
             best -= 0.5
     return float(10.0 ** (best + growth) / mean_sqnorm), len(tried)
+
+
+def theorem_rate(plan: Plan, problem: SoftmaxProblem, sampler: Sampler) -> float:
+    """Return the largest rate of Theorem 1 of paper 000 (``learning_rate="paper"``, U-max)."""
+    assert plan.radius is not None
+    k = problem.n_classes
+    longest = float(np.sqrt(problem.sqnorm.max()))
+    beta = 1.0 / sampler.expected_updates(problem.y, problem.counts)[:k]
+    ridge = (1 + sampler.per_step) * plan.alpha * float(beta.max()) * plan.radius
+    bound = gradient_bound(local_bound(k, longest, plan.radius), longest, ridge)
+    rate = largest_rate(problem.size, plan.delta, bound)
+    if rate < np.finfo(plan.dtype).tiny:
+        raise ValueError(
+            f"learning_rate='paper': the rate of the theorem is {rate:.1g}, which changes no "
+            "weight; bound the weights by a smaller radius, or give a number"
+        )
+    return rate

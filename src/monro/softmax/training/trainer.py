@@ -326,8 +326,8 @@ class SoftmaxTrainer(Trainer):
     def check(self, record: Record) -> None:
         """Raise DivergenceError if the loss is far above that of guessing."""
         most = largest_loss(self.problem.n_classes)
-        # The loss of a variational solver is a bound, which may be far off.
-        plausible = record["loss"] <= most or self.traits.is_variational
+        # The loss of an adaptive solver may be a bound that is far off.
+        plausible = record["loss"] <= most or self.traits.is_adaptive
         if plausible and (self.traits.is_implicit or is_finite(self.state)):
             return
         # The record's loss is estimated from the classes drawn; the exact loss decides.

@@ -10,7 +10,7 @@ from monro.softmax.training.variational_trainer import AugmentReduceTrainer
 def trainer_of(plan: Plan) -> type[SoftmaxTrainer]:
     """Return the trainer class of a plan."""
     traits = SOLVERS[plan.solver]
-    if traits.is_variational:
+    if traits.is_adaptive:
         return AugmentReduceTrainer
     return MinibatchTrainer if traits.is_implicit and plan.examples > 1 else SoftmaxTrainer
 

@@ -26,7 +26,6 @@ from monro.variational.augment_reduce import (
     BatchGradient,
     add_gradient,
     local_steps,
-    make_model,
     new_augment_reduce_state,
 )
 from monro.variational.posterior import (
@@ -61,7 +60,8 @@ class AugmentReduceTrainer(SoftmaxTrainer):
     def __init__(self, *args: Any, **keywords: Any):
         super().__init__(*args, **keywords)
         W, problem, plan = self.state.W, self.problem, self.plan
-        self._model = make_model(plan.link)
+        assert self.traits.e_step is not None
+        self._model = self.traits.e_step(plan.link)
         self.memory = new_augment_reduce_state(
             self._model, problem.y.size, problem.n_classes, W, self.state.bias
         )
@@ -95,8 +95,10 @@ class AugmentReduceTrainer(SoftmaxTrainer):
         return weights._replace(spread=standard_deviations(self.spread, self.problem.slots))
 
     def finish(self, record: Record) -> dict[str, Any]:
-        """Return the attributes of the estimator, with the local variables of the rows."""
+        """Return the attributes of the estimator, with the local variables of the rows, if any."""
         attributes = super().finish(record)
+        if not self.traits.is_variational:
+            return attributes
         local = self.problem.fingerprint(), np.append(self.memory.location, self.memory.scale)
         attributes["_fitted"] = attributes["_fitted"]._replace(local=local)
         return attributes

@@ -10,6 +10,7 @@ NAMES = {
     "throughput": "epochs per second on sparse text, one and two threads, against SGDClassifier",
     "optimum": "time to within 1 % of the optimal objective on RCV1, against every peer",
     "peers": "six data sets, seven learners: time, objective, test error",
+    "rates": "the automatic learning rate of linear solvers against a grid, on a panel of problems",
     "scaling": "time per epoch against non-zeros, width and threads",
     "blocks": "softmax: cost and benefit of sixteen classes per step, up to a million classes",
     "manyclasses": "softmax: time to equal train log-loss, against scikit-learn and PyTorch",

@@ -29,6 +29,7 @@ __all__ = [
     "bibtex",
     "covtype",
     "delicious",
+    "ijcnn1",
     "mnist",
     "news20",
     "news20_groups",
@@ -36,6 +37,8 @@ __all__ = [
     "omniglot",
     "rcv1",
     "rcv1_topics",
+    "reuters_moneyfx",
+    "sparse_rule",
     "w8a",
     "zipf",
     "zipf_rows",
@@ -83,18 +86,33 @@ def w8a() -> Data:
     return _split(*_svmlight("w8a/w8a.svm.gz"))
 
 
+@cache
+def ijcnn1() -> Data:
+    return Data(*_svmlight("ijcnn1/ijcnn1.svm.gz", "ijcnn1/ijcnn1.t.svm.gz"))
+
+
+@cache
+def reuters_moneyfx() -> Data:
+    return Data(*_svmlight("reuters_moneyfx/train.svm.gz", "reuters_moneyfx/test.svm.gz"))
+
+
 # ------------------------------------------------------------------------------------- synthetic
 
 
-def zipf_rows(n: int, d: int, draws: int, seed: int = 0) -> sp.csr_matrix:
-    """Return tf-idf rows of norm 1: `draws` words each, word k with probability ∝ 1/(k + 10)."""
-    rng = np.random.default_rng(seed)
+def zipf_counts(n: int, d: int, draws: int, rng: np.random.Generator) -> sp.csr_matrix:
+    """Return counts of words: `draws` words a row, word k with probability ∝ 1/(k + 10)."""
     cumulative = np.cumsum(1.0 / (np.arange(d) + 10.0))
     words = np.searchsorted(cumulative, rng.random(n * draws) * cumulative[-1]).astype(np.int32)
     words = np.sort(np.minimum(words, d - 1).reshape(n, draws), axis=1)
     indptr = np.arange(0, n * draws + 1, draws)
     X = sp.csr_matrix((np.ones(n * draws), words.ravel(), indptr), shape=(n, d))
     X.sum_duplicates()
+    return X
+
+
+def zipf_rows(n: int, d: int, draws: int, seed: int = 0) -> sp.csr_matrix:
+    """Return tf-idf rows of norm 1, of such counts."""
+    X = zipf_counts(n, d, draws, np.random.default_rng(seed))
     idf = np.log(n / (1.0 + np.bincount(X.indices, minlength=d)))
     X.data = (1.0 + np.log(X.data)) * idf[X.indices]
     lengths = np.sqrt(np.add.reduceat(X.data**2, X.indptr[:-1]))
@@ -102,11 +120,16 @@ def zipf_rows(n: int, d: int, draws: int, seed: int = 0) -> sp.csr_matrix:
     return X
 
 
+def sparse_rule(X: Any) -> np.ndarray:
+    """Return labels by a linear rule that uses a tenth of the features, with noise."""
+    n, d = X.shape
+    rng = np.random.default_rng(1)
+    scores = X @ (rng.standard_normal(d) * (rng.random(d) < 0.1))
+    return np.where(scores + 0.05 * rng.standard_normal(n) > np.median(scores), 1.0, -1.0)
+
+
 @cache
 def zipf(n: int = 200_000, d: int = 47_000, draws: int = 75) -> Data:
     """Return Zipf rows labelled by a sparse linear rule with noise."""
     X = zipf_rows(n, d, draws)
-    rng = np.random.default_rng(1)
-    scores = X @ (rng.standard_normal(d) * (rng.random(d) < 0.1))
-    y = np.where(scores + 0.05 * rng.standard_normal(n) > np.median(scores), 1.0, -1.0)
-    return _split(X, y)
+    return _split(X, sparse_rule(X))

@@ -21,7 +21,15 @@ RESULTS = Path(__file__).parent / "results"
 _ROOT = Path(__file__).parent.parent
 README = _ROOT / "README.md"
 # The documents with tables of results.
-_TABLES = ("softmax.md", "untuned.md", "choice.md", "tagging.md", "scaling.md", "results.md")
+_TABLES = (
+    "linear.md",
+    "softmax.md",
+    "untuned.md",
+    "choice.md",
+    "tagging.md",
+    "scaling.md",
+    "results.md",
+)
 STUDIES = _ROOT / "docs" / "results"  # full results of `monro reproduce`
 DOCUMENTS = [README, *(_ROOT / "docs" / name for name in _TABLES)]
 

@@ -15,9 +15,7 @@ ALPHA = 1e-5
 def run(*, quick: bool) -> dict[str, Any]:
     n, epochs, repeats = (20_000, 3, 1) if quick else (200_000, 10, 7)
     X = datasets.zipf_rows(n, 47_000, 75)
-    rng = np.random.default_rng(1)
-    scores = X @ (rng.standard_normal(X.shape[1]) * (rng.random(X.shape[1]) < 0.1))
-    y = np.where(scores + 0.05 * rng.standard_normal(n) > np.median(scores), 1.0, -1.0)
+    y = datasets.sparse_rule(X)
 
     models: dict[str, Any] = {
         "SGDClassifier": SGDClassifier(alpha=ALPHA, tol=None, max_iter=epochs, random_state=0)

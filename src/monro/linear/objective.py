@@ -51,6 +51,23 @@ def mean_loss(problem: Problem, w: Array, b: float) -> float:
     return float(total / problem.examples.weight.sum())
 
 
+@kernel
+def loss_of(loss: Loss, examples: Examples, order: Array, w: Array, b: float) -> float:
+    """Return ``Σ weight_i·ℓ(w·x_i + b, y_i)`` over `order`."""
+    total = 0.0
+    for j in range(order.size):
+        i = order[j]
+        p = dot(examples.rows, i, w) + b
+        total += examples.weight[i] * value(loss, p, examples.y[i])
+    return total
+
+
+def partial_objective(problem: Problem, order: Array, w: Array, b: float) -> float:
+    """Return ``R(w) + mean loss`` over some of the examples."""
+    total = loss_of(problem.loss, problem.examples, order, w, b)
+    return float(total / order.size) + float(problem.penalty.value(w))
+
+
 def objective(problem: Problem, w: Array, b: float) -> float:
     """Return ``R(w) + mean loss``."""
     return mean_loss(problem, w, b) + float(problem.penalty.value(w))

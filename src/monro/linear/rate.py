@@ -1,45 +1,73 @@
 """``learning_rate="auto"`` of linear models."""
 
+from collections.abc import Callable
+from functools import cache
+
 import numpy as np
 
 from monro.fitting.order import visiting_order
 from monro.fitting.rate_search import search_rate
 from monro.linear.centring import centred
-from monro.linear.objective import mean_sqnorm
+from monro.linear.objective import mean_sqnorm, partial_objective
 from monro.linear.problem import Problem
 from monro.linear.solvers import SOLVERS, make_solver
+from monro.rows import Array
 
-_SAMPLE = 2000  # rows to try rates on
+# Rows to try rates on: all of few rows, a quarter of many, fewer of very many.
+_FEW, _PART, _MANY = 2000, 4, 1 << 17
+_COARSE, _FEWEST = 8, 100  # the first search takes this part of them, at least so many
+_JUDGED = 1 << 13  # rows that give an objective accurate enough
 
 
-def choose_rate(problem: Problem, name: str, decay: float, rng: np.random.Generator) -> float:
-    """Find η0 by doubling or halving on a sample of the rows.
+def choose_rate(
+    problem: Problem, name: str, decay: float, rng: np.random.Generator, intercept: float = 0.0
+) -> float:
+    """Find η0 by single passes over a sample of the rows, which begin with this intercept.
 
-    A rate is evaluated by the loss of each row *before* the step on it: the sample serves for
-    training and testing at once, so overfitting is not rewarded. A larger rate must reduce the loss
-    by a twentieth to be accepted, a smaller one by a thousandth, because the noise of a large rate
-    does more harm in a longer fit.
-
-    The best rate for the few steps of the sample is too large for the many steps of the fit: the
-    noise of a constant rate requires it to fall with the square root of their number, or, with
-    averaging, with the fourth root. So η0 is chosen such that the schedule *ends* near that. (The
+    A rate is judged by the objective of the sample after the pass, as the fit will be. Of the rates
+    that are nearly as good as the best the smallest is taken, and less of it the more rows there
+    are: a longer fit makes up for the small steps, but not for the noise of large ones. (The
     constants are measured: docs/decisions/0007.)
     """
     n = problem.examples.y.size
-    order = visiting_order(n, rng)[:_SAMPLE]
-    length = mean_sqnorm(centred(problem.examples.rows, problem.centre), order)
+    sample = visiting_order(n, rng)[: min(max(_FEW, n // _PART), _MANY)]
+    length = mean_sqnorm(centred(problem.examples.rows, problem.centre), sample)
     if length == 0.0:
         return 1.0
+    zero = np.zeros(problem.n_features)
 
-    def trial(eta0: float) -> float:
+    def value(w: Array, b: float, rows: int) -> float:
+        found = partial_objective(problem, sample[: rows : -(-rows // _JUDGED)], w, b)
+        return found if np.isfinite(found) else np.inf
+
+    def trial(eta0: float, rows: int) -> float:
         solver = make_solver(problem, name, "bottou", eta0, decay)
-        return solver.sweep(order, solver.start())
+        state = solver.start(intercept)
+        for part in np.array_split(sample[:rows], 2):
+            state = solver.begin_epoch(state)  # the second half is averaged
+            solver.sweep(part, state)
+        with np.errstate(over="ignore", invalid="ignore"):  # a rate may be too large
+            return value(*solver.solution(state), rows)
 
-    eta0 = search_rate(trial, 1.0 / length, gain_up=0.05, gain_down=0.001, most_steps=30)
-    steps = 10 * n  # for any max_epochs: a short fit takes the same steps as a long one at first
-    power, limit = (0.25, 1.4) if SOLVERS[name].averaged else (0.5, 0.63)
-    last = eta0 * float((order.size / steps) ** power)
-    # If the schedule itself decays to nearly that rate, η0 need not be reduced.
-    decayed = decay * problem.penalty.strength * last * steps
-    slack = 1.0 - (decayed / limit) ** 2
-    return min(eta0, last / slack) if slack > 0.0 else eta0
+    def best_rate(trial: Callable[[float], float], start: float) -> float:
+        return search_rate(trial, start, gain_down=0.01, most_steps=30)
+
+    coarse = min(sample.size, max(_FEWEST, -(-sample.size // _COARSE)))
+    rough = best_rate(lambda eta0: trial(eta0, coarse), 1.0 / length)
+    fine = cache(lambda eta0: trial(eta0, sample.size))
+    best = best_rate(fine, 0.5 * rough)
+    gain = value(zero, intercept, sample.size) - fine(best)
+    slack = min(0.03 * abs(fine(best)), 0.1 * max(0.0, gain))
+    smallest = _smallest_rate(fine, best, fine(best) + slack)
+    power, factor = (0.35, 1.0) if SOLVERS[name].averaged else (0.45, 0.8)
+    return float(factor * smallest * (sample.size / n) ** power)
+
+
+def _smallest_rate(trial: Callable[[float], float], rate: float, most: float) -> float:
+    """Return the smallest rate, down to a sixteenth of this one, with a loss of at most `most`."""
+    for _ in range(4):
+        inside, outside = trial(rate), trial(0.5 * rate)
+        if not outside <= most:
+            return float(rate * 0.5 ** ((most - inside) / (outside - inside)))
+        rate *= 0.5
+    return rate

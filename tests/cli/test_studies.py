@@ -45,8 +45,9 @@ def test_a_page_is_made_of_results(results, tmp_path):
     for text in ("Five papers reproduced", "RCV1-CCAT, hinge loss", "covtype, log loss", "6.25"):
         assert text in page
     assert f"sha256 {'ab' * 32}" in page
-    missing = len(STUDY.trials(False)) - 20
-    assert f"{missing} of {missing + 20} trials have not been run yet" in page
+    trials = STUDY.trials(False)
+    missing = sum(trial.part != "table" for trial in trials)
+    assert f"{missing} of {len(trials)} trials have not been run yet" in page
 
 
 def test_full_results_take_precedence_over_quick_ones(results, tmp_path):
@@ -71,7 +72,8 @@ def test_a_report_changes_no_result(results, tmp_path):
     path.write_bytes(incomplete)
     output("report", results, "--out", tmp_path / "page.html")
     assert path.read_bytes() == incomplete
-    assert "of 72 trials have not been run yet" in (tmp_path / "page.html").read_text()
+    total = len(STUDY.trials(False))
+    assert f"of {total} trials have not been run yet" in (tmp_path / "page.html").read_text()
 
 
 def test_a_damaged_line_is_named(results, tmp_path):

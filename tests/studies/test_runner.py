@@ -150,6 +150,15 @@ def test_trials_whose_time_is_compared_run_alone(tmp_path):
     assert runner.run(study, tmp_path, jobs=2, show=False) == outcomes
 
 
+def test_a_trial_whose_time_is_compared_is_run_again_if_it_was_not_alone(tmp_path):
+    study = made_up(process_of)
+    runner.run(study, tmp_path, jobs=2, show=False)
+    again = Counting()
+    outcomes = runner.run(study._replace(run=again, timed=timed), tmp_path, show=False)
+    assert again.ran == [trial for trial in TRIALS if timed(trial)]
+    assert [outcome.provenance["alone"] for outcome in outcomes] == list(map(timed, TRIALS))
+
+
 def test_an_error_in_another_process_is_raised_and_other_results_are_kept(tmp_path):
     more = [*TRIALS, Trial("table 1", "fails", {"method": "sgd"})]
     study = made_up(process_of)._replace(trials=lambda quick: more)

@@ -62,7 +62,7 @@ def run(
     """
     journal = Journal(journal_path(folder, study, quick=quick))
     trials = select_trials(study, quick=quick, sets=sets)
-    missing = [trial for trial in trials if trial.key not in journal.outcomes]
+    missing = [trial for trial in trials if not _has_result(study, trial, journal)]
     together = [trial for trial in missing if jobs > 1 and not study.timed(trial)]
     with _progress(study.name, trials, len(trials) - len(missing), show) as begin:
         for trial, result, seconds in _run_together(study, together, jobs):
@@ -76,6 +76,12 @@ def run(
             journal.add(Outcome(trial, result, provenance(trial, seconds)))
             tick(1.0)
     return journal.of(study.trials(quick))
+
+
+def _has_result(study: Study, trial: Trial, journal: Journal) -> bool:
+    """Return whether a trial was run; if its time is compared, whether it was run alone."""
+    outcome = journal.outcomes.get(trial.key)
+    return outcome is not None and (not study.timed(trial) or outcome.provenance.get("alone", True))
 
 
 def _run_one(run: Any, trial: Trial, tick: Tick) -> tuple[dict[str, Any], float]:

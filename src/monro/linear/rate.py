@@ -16,7 +16,7 @@ from monro.rows import Array
 # Rows to try rates on: all of few rows, a quarter of many, fewer of very many.
 _FEW, _PART, _MANY = 2000, 4, 1 << 17
 _COARSE, _FEWEST = 8, 100  # the first search takes this part of them, at least so many
-_JUDGED = 1 << 13  # rows that give an objective accurate enough
+_JUDGED = 1 << 12  # rows that give an objective accurate enough
 
 
 def choose_rate(
@@ -31,7 +31,7 @@ def choose_rate(
     """
     n = problem.examples.y.size
     sample = visiting_order(n, rng)[: min(max(_FEW, n // _PART), _MANY)]
-    length = mean_sqnorm(centred(problem.examples.rows, problem.centre), sample)
+    length = mean_sqnorm(centred(problem.examples.rows, problem.centre), sample[:_FEW])
     if length == 0.0:
         return 1.0
     zero = np.zeros(problem.n_features)

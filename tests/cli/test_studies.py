@@ -18,6 +18,7 @@ def line(trial, result):
         "data": {"rcv1/train.gz": "ab" * 32},
         "time": "2024-01-01",
         "seconds": 2,
+        "alone": True,
     }
     entry = {"trial": trial._asdict(), "result": result, "provenance": made}
     return json.dumps(entry) + "\n"

@@ -141,6 +141,15 @@ def test_partial_fit_moves_the_centre_but_no_prediction(solver, schedule):
     np.testing.assert_allclose(model.decision_function(X), before, atol=shrunk)
 
 
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_the_centre_counts_rows_and_not_steps(n_jobs):
+    X, y = make_data(n=400)
+    model = LinearClassifier(loss="log", solver="sgd", center=True, n_jobs=n_jobs, random_state=0)
+    model.fit(X, y).partial_fit(X + 10.0, y)  # ten epochs and one
+    (state,) = model._fitted.states
+    np.testing.assert_allclose(state.centre, X.mean(axis=0) + 5.0, atol=1e-9)
+
+
 @pytest.mark.parametrize("solver", CENTRED)
 def test_a_warm_start_continues_what_was_saved(solver, tmp_path):
     X, y = make_data()

@@ -100,3 +100,11 @@ def test_a_loop_of_ray_train_learns_the_same(tmp_path):
         model = load(f"{folder}/model.monro")
     alone = LinearClassifier(solver="aisgd", random_state=0, **settings).fit(X, y)
     assert objective(model, X, y, 1e-3) <= 1.02 * objective(alone, X, y, 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("center", True), ("max_steps", 10), ("shuffle", "replacement")]
+)
+def test_a_loop_of_ray_train_refuses_what_it_does_not_use(name, value):
+    with pytest.raises(ValueError, match=f"train_loop does not use {name}; leave it out"):
+        train_loop({"label_column": "label", name: value})

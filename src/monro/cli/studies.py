@@ -42,6 +42,8 @@ def reproduce(
         if sets and not own:  # with "all", run those that have the data set
             continue
         for absent in _absent(study):
+            if own and absent not in own:
+                continue
             say(console, f"skipped, because its files are not here: {how_to_get(absent)}")
         with announce_compilation(lambda: say(pipe_safe_console(stderr=True), COMPILING)):
             outcomes = runner.run(study, out, quick=quick, sets=own, jobs=jobs, show=not quiet)

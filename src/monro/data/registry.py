@@ -133,11 +133,11 @@ def how_to_get(name: str) -> str:
     Examples
     --------
     >>> print(how_to_get("wiki10"))  # doctest: +ELLIPSIS
-    wiki10: from the Extreme ...; they belong to $MONRO_DATA: wiki10/train.xc.txt.gz, wiki10/te...
+    wiki10: from the Extreme ...; put them into $MONRO_DATA as wiki10/train.xc.txt.gz, wiki10/t...
     """
     found = find(name)
     paths = ", ".join(file.path for file in found.parts.values())
-    return f"{name}: from {found.origin}; they belong to $MONRO_DATA: {paths}"
+    return f"{name}: from {found.origin}; put them into $MONRO_DATA as {paths}"
 
 
 def fetch(file: File) -> Path:

@@ -224,7 +224,7 @@ class LinearBase(Estimator):
         intercept = 0.0 if streaming else self._first_intercept(balanced)
         # A generator of its own: a fit with the rate found visits the rows in the same order.
         (own,) = rng.spawn(1)
-        return choose_rate(balanced, solver, float(self.decay), own, intercept)
+        return choose_rate(balanced, solver, float(self.decay), own, intercept, self.skip)
 
     # ------------------------------------------------------------------------------ files
 

@@ -68,7 +68,8 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
     center : bool
         Whether to subtract the mean of the rows, without making sparse rows dense; predictions then
         do not change if a constant is added to a feature. `partial_fit` subtracts the mean of all
-        rows so far. Always so for "casgd", which is "asgd" centred; not for "sgdqn".
+        rows so far. Always so for "casgd", which is "asgd" centred; not for solvers that learn
+        gains.
     class_weight : dict, "balanced" or None
         Multiplies the weights of each class's rows.
     early_stopping : bool

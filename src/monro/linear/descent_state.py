@@ -109,7 +109,8 @@ class DescentState(NamedTuple):
     bias: Array
     t: Array
     average: Average
-    centre: PerFeature  # the mean row of casgd; empty for the others
+    centre: PerFeature  # of the rows; empty if none is subtracted
+    seen: Array = np.zeros(1)  # the rows whose mean the centre is
 
 
 # Below this scale, r is multiplied by it and the scale reset to 1: the mean is a difference of
@@ -119,7 +120,10 @@ SMALLEST_SCALE = 1e-5
 
 def new_state(size: int) -> DescentState:
     """Return the state of zero weights."""
-    return DescentState(np.zeros(size), np.ones(1), np.zeros(1), np.zeros(1), Last(), np.zeros(0))
+    zero = np.zeros(1)
+    return DescentState(
+        np.zeros(size), np.ones(1), zero, zero.copy(), Last(), np.zeros(0), zero.copy()
+    )
 
 
 def new_mean(size: int) -> Mean:

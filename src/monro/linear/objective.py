@@ -63,7 +63,7 @@ def loss_of(loss: Loss, examples: Examples, order: Array, w: Array, b: float) ->
 
 
 def partial_objective(problem: Problem, order: Array, w: Array, b: float) -> float:
-    """Return ``R(w) + mean loss`` over some of the examples."""
+    """Return ``R(w) + Σ weight_i·ℓ_i / count`` over some examples, as steps on them weight them."""
     total = loss_of(problem.loss, problem.examples, order, w, b)
     return float(total / order.size) + float(problem.penalty.value(w))
 

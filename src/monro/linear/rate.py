@@ -20,14 +20,19 @@ _JUDGED = 1 << 12  # rows that give an objective accurate enough
 
 
 def choose_rate(
-    problem: Problem, name: str, decay: float, rng: np.random.Generator, intercept: float = 0.0
+    problem: Problem,
+    name: str,
+    decay: float,
+    rng: np.random.Generator,
+    intercept: float = 0.0,
+    skip: int | None = None,
 ) -> float:
     """Find η0 by single passes over a sample of the rows, which begin with this intercept.
 
-    A rate is judged by the objective of the sample after the pass, as the fit will be. Of the rates
-    that are nearly as good as the best the smallest is taken, and less of it the more rows there
-    are: a longer fit makes up for the small steps, but not for the noise of large ones. (The
-    constants are measured: docs/decisions/0007.)
+    A rate is judged by the objective after the pass, as the fit will be, on some of these rows. Of
+    the rates that are nearly as good as the best the smallest is taken, and less of it the more
+    rows there are: a longer fit makes up for the small steps, but not for the noise of large ones.
+    (The constants are measured: docs/decisions/0007.)
     """
     n = problem.examples.y.size
     sample = visiting_order(n, rng)[: min(max(_FEW, n // _PART), _MANY)]
@@ -41,7 +46,7 @@ def choose_rate(
         return found if np.isfinite(found) else np.inf
 
     def trial(eta0: float, rows: int) -> float:
-        solver = make_solver(problem, name, "bottou", eta0, decay)
+        solver = make_solver(problem, name, "bottou", eta0, decay, skip=skip)
         state = solver.start(intercept)
         for part in np.array_split(sample[:rows], 2):
             state = solver.begin_epoch(state)  # the second half is averaged

@@ -13,37 +13,18 @@ from monro.linear.centring import with_centre
 from monro.linear.problem import Problem
 
 _BOTH = ("bottou", "inverse-t")
+_QUASI_NEWTON = Traits(
+    QuasiNewton, ("bottou",), learns_gains=True, needs_alpha=True, takes_decay=False
+)
 SOLVERS = {
-    "sgd": Traits(Sgd, _BOTH, proximal=True),
-    "asgd": Traits(Sgd, _BOTH, averaged=True),
-    "casgd": Traits(Sgd, _BOTH, averaged=True, centred=True),
-    "implicit": Traits(Implicit, _BOTH, proximal=True),
-    "aisgd": Traits(Implicit, _BOTH, averaged=True),
-    "sgdqn": Traits(
-        QuasiNewton,
-        ("bottou",),
-        learns_gains=True,
-        needs_alpha=True,
-        takes_decay=False,
-        takes_center=False,
-    ),
-    "asgdqn": Traits(
-        QuasiNewton,
-        ("bottou",),
-        averaged=True,
-        learns_gains=True,
-        needs_alpha=True,
-        takes_decay=False,
-        takes_center=False,
-    ),
-    "sgdqn-flawed": Traits(
-        FlawedQuasiNewton,
-        ("bottou",),
-        learns_gains=True,
-        needs_alpha=True,
-        takes_decay=False,
-        takes_center=False,
-    ),
+    "sgd": Traits(Sgd, _BOTH, proximal=True, takes_center=True),
+    "asgd": Traits(Sgd, _BOTH, averaged=True, takes_center=True),
+    "casgd": Traits(Sgd, _BOTH, averaged=True, takes_center=True, centred=True),
+    "implicit": Traits(Implicit, _BOTH, proximal=True, takes_center=True),
+    "aisgd": Traits(Implicit, _BOTH, averaged=True, takes_center=True),
+    "sgdqn": _QUASI_NEWTON,
+    "asgdqn": _QUASI_NEWTON._replace(averaged=True),
+    "sgdqn-flawed": _QUASI_NEWTON._replace(make=FlawedQuasiNewton),
     "dual": Traits(
         Dual,
         (),
@@ -51,6 +32,7 @@ SOLVERS = {
         needs_alpha=True,
         takes_rate=False,
         takes_decay=False,
+        takes_center=True,
         has_partial_fit=False,
     ),
 }
@@ -83,6 +65,6 @@ def make_solver(
     if problem.penalty.has_kink and problem.centre.size:
         raise ValueError(
             f"center: the penalty {type(problem.penalty).__name__} needs the weights themselves, "
-            "which sparse centred rows have only as sums: use center=False"
+            "which centred rows have only as sums: use center=False"
         )
     return traits.make(problem, traits, Options(schedule, eta0, decay, state, skip))

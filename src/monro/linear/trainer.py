@@ -109,7 +109,7 @@ class LinearTrainer(Trainer):
     coef_shape : tuple of int
         The shape of ``coef_``.
     description : LinearFit
-        The solver, schedule and intercept of the fit, without states.
+        The solver, schedule, intercept and centring of the fit, without states.
     rate : float, optional
         The learning rate, for messages.
     shuffle : bool or "replacement"

@@ -104,6 +104,9 @@ def train_loop(config: dict[str, Any]) -> None:
     estimator = LinearClassifier(**config)
     check_linear_parameters(estimator, estimator._losses)
     check_choice("solver", estimator.solver, ["aisgd", "asgd"])
+    for name, value in (("center", False), ("max_steps", None), ("shuffle", True)):
+        if getattr(estimator, name) != value:
+            raise ValueError(f"train_loop_config: train_loop does not use {name}; leave it out")
 
     context = ray.train.get_context()
     rank, size = context.get_world_rank(), context.get_world_size()

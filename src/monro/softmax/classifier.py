@@ -60,7 +60,8 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         "exact-adaptive" are those of paper 001's experiments. docs/softmax.md compares them.
     link : {"softmax", "probit", "logistic"}
         How scores become probabilities: the chosen class is the one of highest utility, its score
-        plus Gumbel, Gaussian or logistic noise. The last two are for "augment-reduce".
+        plus Gumbel, Gaussian or logistic noise. The last two are for "augment-reduce"
+        and "augment-reduce-printed".
     formulation : {"auto", "difference", "raman"}
         The double sum that "implicit", "umax" and "vanilla" minimise: eq. 5 or eq. 8 of the paper.
         "auto" is "raman" for "implicit" with init="auto" and one example per step, else

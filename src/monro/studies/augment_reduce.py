@@ -30,7 +30,7 @@ from monro.studies.augment_reduce_runs import (
     run,
     trials,
 )
-from monro.studies.cells import number, ratio, spread
+from monro.studies.cells import mean, number, ratio, spread
 from monro.studies.finding import (
     NOT_REPRODUCED,
     REPRODUCED,
@@ -125,17 +125,13 @@ def _epoch_seconds(outcomes: Sequence[Outcome], name: str, method: str) -> list[
     return [one for one in seconds if one is not None]
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
-
-
 def _times(outcomes: Sequence[Outcome]) -> Section:
     rows = []
     for name, title in ({"": SYNTHETIC} | TITLES).items():
         cells = [title]
         for method, paper in zip(METHODS, PAPER_EPOCH[name], strict=True):
             ours = _epoch_seconds(outcomes, name, method)
-            cells += [spread(ours, ".3f"), number(paper, ".3g"), ratio(paper, _mean(ours), ".1f")]
+            cells += [spread(ours, ".3f"), number(paper, ".3g"), ratio(paper, mean(ours), ".1f")]
         if any(where(outcomes, "table 2", data=name)):
             rows.append(cells)
     columns = ["seconds an epoch"]
@@ -188,7 +184,7 @@ def _bounds(outcomes: Sequence[Outcome]) -> Section:
             if result is None:
                 continue
             x = {"epochs": result["epochs"]}
-            seconds = _mean(_epoch_seconds(outcomes, name, method))
+            seconds = mean(_epoch_seconds(outcomes, name, method))
             if seconds is not None:
                 x["seconds"] = [seconds * epoch for epoch in result["epochs"]]
             curves.append(Curve(name_of(method), x, result["bound"]))

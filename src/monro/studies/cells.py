@@ -59,6 +59,17 @@ def spread(values: Sequence[float | None], form: str = ".4f") -> str:
     return f"{text}, {lost} of {len(values)} diverged" if lost else text
 
 
+def mean(values: Sequence[float]) -> float | None:
+    """Return the mean, or None if there are no values.
+
+    Examples
+    --------
+    >>> mean([1.0, 2.0]), mean([])
+    (1.5, None)
+    """
+    return sum(values) / len(values) if values else None
+
+
 def last(result: dict[str, Any] | None, name: str) -> float | None:
     """Return the last value of a curve; None if the fit diverged or was not run."""
     if result is None or result.get("diverged") or not result.get(name):

@@ -56,7 +56,7 @@ def near(
     >>> near("log-loss", 0.5, [0.60, None], within=0.05, form=".2f", because="…").cells[2:]
     ('0.60, 1 of 2 diverged', 'not reproduced; differs because …')
     """
-    agrees = abs(_mean(values) - paper) <= within * abs(paper)
+    agrees = abs(mean(values) - paper) <= within * abs(paper)
     claim = f"{claim} (within {100.0 * within:g} %)"
     return Finding(claim, f"{paper:{form}}", spread(values, form), _verdict(agrees), because)
 
@@ -74,7 +74,7 @@ def below(
     """Compare two sets of seeds: the paper claims that one is below the other.
 
     It is reproduced if each seed of `lower` is below each of `higher` by the relative `margin`, not
-    reproduced if each is above that; otherwise seeds disagree. None counts as infinite.
+    reproduced if none is; otherwise seeds disagree. None counts as infinite.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def alike(
     >>> alike("A and B end alike", "alike", [1.0, 1.02], [1.0], within=0.02, form=".2f")[2:4]
     ('1.01 ± 0.01 and 1.00', 'reproduced')
     """
-    a, b = _mean(first), _mean(second)
+    a, b = mean(first), mean(second)
     same = math.isfinite(a) and math.isfinite(b) and abs(a - b) <= within * max(abs(a), abs(b))
     here = f"{spread(first, form)} and {spread(second, form)}"
     claim = f"{claim} (within {100.0 * within:g} %)"
@@ -172,6 +172,13 @@ def _finite_or_infinite(values: Values) -> list[float]:
     return [math.inf if value is None else value for value in values]
 
 
-def _mean(values: Values) -> float:
+def mean(values: Values) -> float:
+    """Return the mean over seeds; infinite if one of them is None.
+
+    Examples
+    --------
+    >>> mean([1.0, 2.0]), mean([1.0, None])
+    (1.5, inf)
+    """
     found = _finite_or_infinite(values)
     return sum(found) / len(found)

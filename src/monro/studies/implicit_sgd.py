@@ -279,18 +279,19 @@ def _table_findings(
             if not (have[PRINTED] and have[other]):
                 continue
             low, high = PRINTED, other
-            words = "is lower than"
             if published[low][column] > published[high][column]:
-                low, high, words = other, PRINTED, "is higher than"
+                low, high = other, PRINTED
             paper = f"{published[low][column]:g} and {published[high][column]:g}"
-            claim = f"{place}, {what}: implicit (as printed) {{}} {NAMES[other]}"
+            claim = f"{place}, {what}: {NAMES[low]} is {{}} {NAMES[high]}"
             given: dict[str, Any] = {"form": form, "because": _OTHER if name == "covtype" else ""}
             # The paper says so of alpha: as fast as ASGD, and its error on par.
             if name == "covtype" and other == "asgd" and what in _ALIKE:
-                claim, within = claim.format("is like"), _ALIKE[what]
+                claim, within = claim.format("like"), _ALIKE[what]
                 found.append(alike(claim, paper, have[low], have[high], within=within, **given))
             else:
-                found.append(below(claim.format(words), paper, have[low], have[high], **given))
+                found.append(
+                    below(claim.format("lower than"), paper, have[low], have[high], **given)
+                )
         for tuned in (False, True):
             wanted = {"data": name, "loss": loss, "tuned": tuned}
             pair = [_cells(outcomes, what, solver=solver, **wanted) for solver in TUNED]

@@ -97,9 +97,10 @@ def fit_monitored(
 
 
 def fit_unobserved(model: Any, X: Any, y: Any) -> bool:
-    """Fit a model without callbacks, for which its loss would be measured; return whether it could.
+    """Fit a model without callbacks; return False if it diverged.
 
-    With probit and logistic links that takes longer than an epoch.
+    With callbacks its loss is measured after each epoch, which takes longer than the epoch for
+    probit and logistic links.
     """
     _compile(model, X, y)
     try:

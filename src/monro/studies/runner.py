@@ -44,7 +44,7 @@ def run(
 ) -> list[Outcome]:
     """Run the trials without a result; return all outcomes.
 
-    Trials whose seconds are compared run alone, after all others.
+    With several jobs, trials whose seconds are compared run alone, after all others.
 
     Parameters
     ----------
@@ -81,7 +81,9 @@ def run(
 def _has_result(study: Study, trial: Trial, journal: Journal) -> bool:
     """Return whether a trial was run; if its time is compared, whether it was run alone."""
     outcome = journal.outcomes.get(trial.key)
-    return outcome is not None and (not study.timed(trial) or outcome.provenance.get("alone", True))
+    return outcome is not None and (
+        not study.timed(trial) or outcome.provenance.get("alone", False)
+    )
 
 
 def _run_one(run: Any, trial: Trial, tick: Tick) -> tuple[dict[str, Any], float]:

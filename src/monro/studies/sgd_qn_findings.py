@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from monro.studies.cells import last, spread
-from monro.studies.finding import Finding, alike, below, holds, measured
+from monro.studies.finding import Finding, alike, below, holds, mean, measured
 from monro.studies.sgd_qn_runs import AVERAGED, CHANGED, FIX, NAMES, SHOWN, every_tenth
 from monro.studies.study import Outcome, results, seconds_alone, where
 
@@ -36,11 +36,8 @@ def best(
     for outcome in where(outcomes, part, learner=learner, **wanted):
         by_rate.setdefault(outcome.trial.settings["rate"], []).append(outcome)
 
-    def mean(found: Best) -> float:
-        values = [np.inf if value is None else value for value in found.at_end(measure)]
-        return float(np.mean(values))
-
-    return min((Best(*item) for item in by_rate.items()), key=mean, default=None)
+    every = (Best(*item) for item in by_rate.items())
+    return min(every, key=lambda found: mean(found.at_end(measure)), default=None)
 
 
 def at_best_rates(
@@ -76,7 +73,7 @@ def epochs_to(
 
 def text_of_epochs(epochs: Sequence[float | None]) -> str:
     """Return epochs of seeds as text, where None is never."""
-    return spread(epochs, ".1f").replace("diverged", "never") if any(epochs) else "never"
+    return spread(epochs, ".1f").replace("diverged", "never")
 
 
 def sooner(
@@ -292,8 +289,8 @@ def _figures_3_and_8(outcomes: Sequence[Outcome]) -> list[Finding]:
             cost[SGD],
         ),
     ]
-    alone = {name: seconds_to(each, base) for name, each in learners.items()}
-    if any(value is not None for value in alone.values()):
+    if all(any(map(seconds_alone, each.outcomes)) for each in learners.values()):
+        alone = {name: seconds_to(each, base) for name, each in learners.items()}
         found += _seconds(alone, target)
     return found
 

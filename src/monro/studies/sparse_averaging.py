@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from monro.report.content import Curve, Plot, Section, Table
-from monro.studies.cells import spread
+from monro.studies.cells import mean, spread
 from monro.studies.finding import Finding, below, holds, measured
 from monro.studies.sparse_averaging_runs import DENSE, FITTED, SPARSE, run
 from monro.studies.study import (
@@ -87,10 +87,6 @@ def _microseconds(outcomes: Sequence[Outcome], **wanted: Any) -> list[float]:
     return [1e6 * seconds for seconds in found if seconds is not None]
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
-
-
 def _grid(outcomes: Sequence[Outcome], name: str, **fixed: Any) -> list[int]:
     return sorted({each.trial.settings[name] for each in where(outcomes, "cost", **fixed)})
 
@@ -106,7 +102,7 @@ def _costs(outcomes: Sequence[Outcome]) -> Section:
         for title in (*SPARSE, *DENSE):
             micro = [_microseconds(outcomes, algorithm=title, **{axis: v}, **fixed) for v in grid]
             rows.append([title, *(spread(each, ".3g") for each in micro)])
-            curves.append(Curve(title, {what: grid}, [_mean(each) for each in micro]))
+            curves.append(Curve(title, {what: grid}, [mean(each) for each in micro]))
         shared = ", ".join(f"{value:,} {name}" for name, value in fixed.items())
         heads = [f"{what} →", *(f"{v:,}" for v in grid)]
         items.append(Table(f"Microseconds a step, {shared}", heads, rows))
@@ -200,7 +196,7 @@ def slope(x: Sequence[float], y: Sequence[float]) -> float:
 
 def _growth(outcomes: Sequence[Outcome], title: str, axis: str, **fixed: Any) -> float | None:
     grid = _grid(outcomes, axis, **fixed)
-    means = [_mean(_microseconds(outcomes, algorithm=title, **{axis: v}, **fixed)) for v in grid]
+    means = [mean(_microseconds(outcomes, algorithm=title, **{axis: v}, **fixed)) for v in grid]
     pairs = [(v, mean) for v, mean in zip(grid, means, strict=True) if mean is not None]
     return slope(*zip(*pairs, strict=True)) if len(pairs) > 1 else None
 
@@ -238,7 +234,7 @@ def _cost_findings(outcomes: Sequence[Outcome]) -> list[Finding]:
     for title in DENSE:
         size = {"features": widest, "nonzeros": 50}
         pair = title, title.removesuffix(", dense")
-        times = [_mean(_microseconds(outcomes, algorithm=each, **size)) for each in pair]
+        times = [mean(_microseconds(outcomes, algorithm=each, **size)) for each in pair]
         if times[0] and times[1]:
             what = f"{pair[1]}, {widest:,} features, 50 non-zeros: a dense step over a sparse one"
             found.append(measured(what, "–", f"{times[0] / times[1]:,.0f}"))

@@ -5,13 +5,13 @@ from typing import Any
 
 from monro.report.content import Curve, Plot, Section, Table
 from monro.studies.cells import MISSING, last, number, ratio, spread
+from monro.studies.finding import mean
 from monro.studies.study import Outcome, Study, only, results, seconds_alone, where
 from monro.studies.unbiased_softmax_findings import (
     by_rate,
     findings,
     fits,
     losses,
-    mean,
     show_rates,
 )
 from monro.studies.unbiased_softmax_published import (

@@ -11,10 +11,10 @@ from monro.studies.finding import (
     REPRODUCED,
     UNCLEAR,
     Finding,
-    Values,
     alike,
     below,
     holds,
+    mean,
     measured,
     near,
 )
@@ -71,11 +71,6 @@ def fits(outcomes: Sequence[Outcome], name: str, method: str, rate: str) -> list
 def losses(found: Iterable[dict[str, Any]]) -> list[float | None]:
     """Return the final log-loss of each result, None if it diverged."""
     return [last(result, "log_loss") for result in found]
-
-
-def mean(values: Values) -> float:
-    """Return the mean of values; infinite if one is None."""
-    return float(np.mean([np.inf if value is None else value for value in values]))
 
 
 def at_best_rate(outcomes: Sequence[Outcome], name: str, method: str) -> list[dict[str, Any]]:
@@ -153,7 +148,7 @@ def _order_of_methods(outcomes: Sequence[Outcome], name: str) -> list[Finding]:
             if ratios[0] > ratios[1]:
                 first, second, ratios = second, first, ratios[::-1]
             paper = f"ratios {ratios[0]:g} and {ratios[1]:g}"
-            because = EVALUATION if second in BIASED else ""
+            because = EVALUATION if {first, second} & set(BIASED) else ""
         lower, higher = losses(best[first]), losses(best[second])
         if lower and higher:
             claim = f"{title}: {first} ends below {second}"

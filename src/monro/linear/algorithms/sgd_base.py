@@ -61,7 +61,8 @@ class Descent(Solver):
             return found, 0.0 if self.biased else rise
 
         r, rise = moved(state.r)
-        state = state._replace(r=r, bias=state.bias + state.scale * rise, centre=new)
+        bias, seen = state.bias + state.scale * rise, state.seen + self.problem.examples.y.size
+        state = state._replace(r=r, bias=bias, centre=new, seen=seen)
         average = state.average
         if isinstance(average, Mean):
             u, fall = moved(average.u)
@@ -75,6 +76,7 @@ class Descent(Solver):
         state.t[0] = t
         if self.centre.size:
             intercept += set_weights(state.r, coef, self.centre)
+            state.seen[0] = self.problem.examples.y.size
         if self.biased:
             state.r[-1] = intercept
         else:
@@ -108,6 +110,6 @@ class Descent(Solver):
 
 
 def _running_mean(state: DescentState, mean: Array, count: int) -> Array:
-    """Return the mean of the rows that a state was trained on and of `count` more."""
-    moved: Array = state.centre + (count / (state.t[0] + count)) * (mean - state.centre)
+    """Return the mean of the rows whose mean a state has and of `count` more."""
+    moved: Array = state.centre + (count / (state.seen[0] + count)) * (mean - state.centre)
     return moved

@@ -82,5 +82,5 @@ class Traits(NamedTuple):
     needs_alpha: bool = False  # divides by the strength of the ridge
     takes_rate: bool = True
     takes_decay: bool = True
-    takes_center: bool = True  # the mean row may be subtracted
+    takes_center: bool = False  # the mean row may be subtracted
     has_partial_fit: bool = True

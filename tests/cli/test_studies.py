@@ -10,6 +10,7 @@ from monro.studies import runner
 from tests.cli.helpers import failure, invoke, output
 
 STUDY = studies.get("implicit-sgd")
+SIZE = {"train_rows": 14_401, "values": 1_000_000}
 
 
 def line(trial, result):
@@ -33,7 +34,7 @@ def results(tmp_path):
     with runner.journal_path(folder, STUDY, quick=False).open("w") as file:
         for k, trial in enumerate(trials):
             result = {"seconds": 1.5, "error": 0.0625 + k / 1000, "cost": 0.5, "rate": 4.0}
-            file.write(line(trial, result))
+            file.write(line(trial, result | SIZE))
     return folder
 
 
@@ -54,7 +55,7 @@ def test_a_page_is_made_of_results(results, tmp_path):
 
 def test_full_results_take_precedence_over_quick_ones(results, tmp_path):
     quick = STUDY.trials(True)[0]
-    fit = {"seconds": 1.0, "error": 0.125, "cost": 0.5, "rate": 4.0}
+    fit = {"seconds": 1.0, "error": 0.125, "cost": 0.5, "rate": 4.0} | SIZE
     path = runner.journal_path(results, STUDY, quick=True)
     path.write_text(line(quick, fit))
     output("report", results, "--out", tmp_path / "page.html")

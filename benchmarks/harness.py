@@ -15,7 +15,7 @@ from monro.report.tables import markdown as report_table
 from monro.studies import finding
 from monro.studies.journal import Journal, environment, to_json_types
 from monro.studies.runner import journal_path
-from monro.studies.study import Outcome, Study
+from monro.studies.study import Outcome, Study, what_is_missing
 
 RESULTS = Path(__file__).parent / "results"
 _ROOT = Path(__file__).parent.parent
@@ -79,7 +79,7 @@ def study(name: str) -> str:
     parts = [
         found.lead,
         *(["\n".join(f"- {fact}" for fact in found.setup)] if found.setup else []),
-        finding.count(findings),
+        " ".join([finding.count(findings), *what_is_missing(found, outcomes, quick=False)]),
         report_table(finding.table("Findings", findings)),
     ]
     for section in found.sections(outcomes):

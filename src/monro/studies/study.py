@@ -122,12 +122,26 @@ def chapter(study: Study, outcomes: Sequence[Outcome], *, quick: bool) -> Chapte
             "\n\nThis was a quick run with less data and fewer epochs. It shows that everything "
             "works; do not compare its figures with the paper's."
         )
-    done = {outcome.trial.key for outcome in outcomes}
-    missing = sum(trial.key not in done for trial in study.trials(quick))
-    if missing:
-        lead += f"\n\n{missing} of {missing + len(done)} trials have not been run yet."
+    lead += "".join(f"\n\n{sentence}" for sentence in what_is_missing(study, outcomes, quick=quick))
     sections = [findings_section(study, outcomes), *study.sections(outcomes)]
     return Chapter(study.name, study.title, lead, sections, combine_provenance(outcomes))
+
+
+def what_is_missing(study: Study, outcomes: Sequence[Outcome], *, quick: bool) -> list[str]:
+    """Return sentences that count the trials without a result, and those without seconds."""
+    trials = study.trials(quick)
+    done = {outcome.trial.key: outcome for outcome in outcomes}
+    missing = sum(trial.key not in done for trial in trials)
+    beside = sum(
+        study.timed(trial) and trial.key in done and not done[trial.key].provenance.get("alone")
+        for trial in trials
+    )
+    found = []
+    if missing:
+        found.append(f"{missing} of {len(trials)} trials have not been run yet.")
+    if beside:
+        found.append(f"{beside} trials did not run alone: their seconds are not shown.")
+    return found
 
 
 def findings_section(study: Study, outcomes: Sequence[Outcome]) -> Section:

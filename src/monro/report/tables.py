@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from monro.report.content import Table
 from monro.report.text import escape, inline, paragraphs
 
+_LONGEST = 32  # characters of a number, with its spread; what is longer is wrapped like words
 _NUMBER = re.compile(r"[-−+±<>≤≥~≈×(]*\s*[\d.]")
 
 
@@ -59,8 +60,10 @@ def _row(row: Sequence[str], kinds: Sequence[str]) -> str:
 
 
 def _kind(cells: Iterable[str]) -> str:
-    """Return the class of a column: numbers are right-aligned, words left-aligned."""
-    return "" if any(_NUMBER.match(cell) for cell in cells) else ' class="words"'
+    """Return the class of a column: numbers are right-aligned, words left-aligned and wrapped."""
+    texts = list(cells)
+    numbers = any(map(_NUMBER.match, texts)) and max(map(len, texts)) <= _LONGEST
+    return "" if numbers else ' class="words"'
 
 
 def _check(table: Table) -> None:

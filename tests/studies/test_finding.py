@@ -58,5 +58,5 @@ def test_verdicts_are_counted():
     made = [holds("", "", "", True)] * 5 + [holds("", "", "", False), below("", "", [1, 3], [2])]
     expected = "Of 7 claims 5 are reproduced and 1 is not; in 1 the seeds disagree."
     assert finding.count(made) == expected
-    assert finding.count(made[:5]) == "All 5 are reproduced."
+    assert finding.count(made[:5]) == "All 5 claims are reproduced."
     assert finding.count([]) == "No claim could be compared."

@@ -154,7 +154,9 @@ def count(findings: Iterable[Finding]) -> str:
     if total == 0:
         return "No claim could be compared."
     if total == found[REPRODUCED]:
-        return "The one claim is reproduced." if total == 1 else f"All {total} are reproduced."
+        return (
+            "The one claim is reproduced." if total == 1 else f"All {total} claims are reproduced."
+        )
     yes, no, unclear = (found[verdict] for verdict in VERDICTS)
     sentence = f"Of {total} claims {yes} {_are(yes)} reproduced and {no} {_are(no)} not"
     return sentence + (f"; in {unclear} the seeds disagree." if unclear else ".")

@@ -19,10 +19,14 @@ from tests.marks import thorough
 
 CENTRED = solvers_that(lambda t: t.takes_center and not t.centred)
 SCHEDULED = [(name, each) for name in CENTRED for each in SOLVERS[name].schedules or ("bottou",)]
+EVERYDAY = [("sgd", "bottou"), ("implicit", "inverse-t"), ("dual", "bottou")]
 few = settings(max_examples=10, deadline=None, derandomize=True)
 
 
-@pytest.mark.parametrize(("name", "schedule"), SCHEDULED)
+@pytest.mark.parametrize(
+    ("name", "schedule"),
+    [pytest.param(*case, marks=() if case in EVERYDAY else thorough) for case in SCHEDULED],
+)
 @pytest.mark.parametrize("loss", [Log(), pytest.param(Hinge(), marks=thorough)], ids=str)
 @given(seed=st.integers(0, 2**32 - 1), sparse=st.booleans(), weighted=st.booleans())
 @few

@@ -7,6 +7,7 @@ from sklearn.preprocessing import normalize
 
 from monro import LinearClassifier
 from tests.linear.helpers import STREAMING, assert_same_bits, make_data, objective
+from tests.marks import thorough, thorough_unless
 
 
 def rare_categories(n=6000, fields=10, levels=100):
@@ -47,7 +48,7 @@ PROBLEMS = [
 ]
 
 
-@pytest.mark.parametrize("solver", ["sgd", "asgd", "aisgd"])
+@pytest.mark.parametrize("solver", ["sgd", "aisgd", pytest.param("asgd", marks=thorough)])
 @pytest.mark.parametrize(("make", "settings", "within"), PROBLEMS)
 def test_the_automatic_rate_is_nearly_as_good_as_the_best_of_a_grid(make, settings, within, solver):
     X, y = make()
@@ -61,7 +62,7 @@ def test_the_automatic_rate_is_nearly_as_good_as_the_best_of_a_grid(make, settin
     assert value("auto") < within * min(grid)
 
 
-@pytest.mark.parametrize("solver", STREAMING)
+@pytest.mark.parametrize("solver", thorough_unless(lambda name: name == "sgd", STREAMING))
 def test_a_fit_with_the_rate_that_auto_found_has_the_same_bits(solver):
     X, y = make_data(n=3000)
     settings = {"solver": solver, "max_epochs": 2, "random_state": 0}

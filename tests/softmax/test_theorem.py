@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from monro import SoftmaxClassifier
+from tests.marks import thorough
 from tests.messages import message
 from tests.softmax.data import make_data
 
@@ -127,6 +128,7 @@ def test_where_the_theorem_does_not_hold_the_rate_is_refused(changed, what):
     assert what in text
 
 
+@thorough
 def test_the_rate_depends_on_the_number_of_rows():
     X, y = short_rows()
     text = message(ValueError, SoftmaxClassifier(**THEOREM).partial_fit, X, y)

@@ -288,6 +288,7 @@ def test_bounds_are_the_entropies_of_words_and_of_pairs(made_text):
     assert best == pytest.approx(-sum(k / n * log(k / first[a]) for (a, _), k in together.items()))
 
 
+@thorough
 def test_the_log_loss_of_distinct_rows_is_that_of_all_rows(made_text):
     X, y = made_text("made-up", 50)
     X = X[:, :12].astype(np.float64).tocsr()

@@ -22,6 +22,7 @@ from monro.studies.monitoring import EpochMonitor, fit_monitored, sweep_monitore
 from monro.studies.study import Study, Trial, chapter, seconds_alone
 from tests import processes
 from tests.linear.helpers import make_data
+from tests.marks import thorough
 
 TRIALS = [
     Trial("table 1", name, {"method": method, "rate": 0.5})
@@ -150,6 +151,7 @@ def test_trials_whose_time_is_compared_run_alone(tmp_path):
     assert runner.run(study, tmp_path, jobs=2, show=False) == outcomes
 
 
+@thorough
 def test_a_trial_whose_time_is_compared_is_run_again_if_it_was_not_alone(tmp_path):
     study = made_up(process_of)
     runner.run(study, tmp_path, jobs=2, show=False)
@@ -159,6 +161,7 @@ def test_a_trial_whose_time_is_compared_is_run_again_if_it_was_not_alone(tmp_pat
     assert [outcome.provenance["alone"] for outcome in outcomes] == list(map(timed, TRIALS))
 
 
+@thorough
 def test_an_error_in_another_process_is_raised_and_other_results_are_kept(tmp_path):
     more = [*TRIALS, Trial("table 1", "fails", {"method": "sgd"})]
     study = made_up(process_of)._replace(trials=lambda quick: more)

@@ -27,6 +27,7 @@ from monro.studies.unbiased_softmax_published import (
     published_rate,
 )  # fmt: skip
 from tests.cli.helpers import output
+from tests.marks import thorough
 from tests.softmax.data import make_data
 from tests.studies.test_trials import rendered, rows_of
 
@@ -96,6 +97,7 @@ def test_settings_of_the_methods(seed):
     assert settings("Implicit", n=5)["examples_per_step"] == 5
 
 
+@thorough
 @pytest.mark.parametrize("method", ["OVE", "SCO"])
 def test_the_tuned_rate_is_the_best_of_the_grid_on_the_seeds_tenth(method):
     X, y = make_data(n=400)
@@ -115,6 +117,7 @@ def test_the_tuned_rate_is_the_best_of_the_grid_on_the_seeds_tenth(method):
     assert found[0] != found[1]
 
 
+@thorough
 def test_where_the_whole_grid_overflows_the_largest_rate_that_does_not_is_taken():
     X, y = make_data(n=400)
     have = {"method": "vanilla", "epochs": 30, "seed": 0, "grid": [10.0, 100.0]}
@@ -125,6 +128,7 @@ def test_where_the_whole_grid_overflows_the_largest_rate_that_does_not_is_taken(
     assert rate < min(float(text) for text in tried)
 
 
+@thorough
 def test_a_tuned_rate_that_is_the_published_one_is_not_fitted_again(monkeypatch):
     X, y = make_data(n=300)
     monkeypatch.setattr(runs, "load", lambda name: (X, y))
@@ -152,6 +156,7 @@ def eurlex(tmp_path, monkeypatch):
     data.truncated.cache_clear()
 
 
+@thorough
 def test_whoever_has_the_files_runs_them(eurlex):
     trials = STUDY.trials(False)
     assert {t.data for t in trials} & set(LARGE) == {"eurlex"}
@@ -245,6 +250,7 @@ def test_seconds_are_shown_only_of_fits_that_ran_alone():
         assert len(claims) == alone
 
 
+@thorough
 def test_the_default_says_what_it_has_that_the_others_have_not():
     X, y = make_data(n=200)
     model = SoftmaxClassifier(random_state=0, max_epochs=2).fit(X, y)

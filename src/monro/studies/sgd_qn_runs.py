@@ -170,8 +170,9 @@ def _cost_and_error(problem: Problem, rows: data.Data, w: Array) -> dict[str, An
     return {"cost": objective(problem, w, 0.0), "error": error}
 
 
-def _curve(rows: data.Data, settings: dict[str, Any], tick: Tick) -> dict[str, Any]:
+def _curve(rows: data.Data, trial: Trial, tick: Tick) -> dict[str, Any]:
     """Return cost, test error and gains at evenly spaced points of each epoch."""
+    settings = trial.settings
     problem = _problem(rows, Log(), settings["lam"])
     learner, points = settings["learner"], settings["points"]
     solver: Any = make_learner(problem, learner, settings["rate"])
@@ -185,7 +186,7 @@ def _curve(rows: data.Data, settings: dict[str, Any], tick: Tick) -> dict[str, A
 
     size = {"epochs": settings["epochs"], "points": points, "seed": settings["seed"]}
     curve = sweep_monitored(problem, solver, measure, tick, **size)
-    if points == 1:  # only the last gains are used
+    if trial.part != "gains":  # only the last ones are used
         curve["gains"] = curve.get("gains", [])[-1:]
     return curve
 
@@ -216,7 +217,9 @@ def run(trial: Trial, tick: Tick) -> dict[str, Any]:
     if trial.part == "crf":
         return _tagging(have, tick)
     rows = _dense(have["version"], have["rows"]) if trial.data == "covtype" else data.rcv1()
-    return (_at_rates if trial.part == "losses" else _curve)(rows, have, tick)
+    if trial.part == "losses":
+        return _at_rates(rows, have, tick)
+    return _curve(rows, trial, tick)
 
 
 # ---------------------------------------------------------------------------------------- sentences

@@ -65,12 +65,16 @@ def check_epochs(estimator: Any) -> None:
         check_number("tol", estimator.tol, 0.0)
 
 
-def check_common(estimator: Any, rates: Iterable[str] = ("auto",)) -> None:
+def check_common(
+    estimator: Any, rates: Iterable[str] = ("auto",), *, takes_auto_alpha: bool = False
+) -> None:
     """Check the parameters that all linear and softmax estimators share, one at a time.
 
-    `rates` are the names that the learning rate may have.
+    `rates` are the names that the learning rate may have; alpha may be "auto" if
+    `takes_auto_alpha`.
     """
-    check_number("alpha", estimator.alpha, 0.0)
+    if not (takes_auto_alpha and estimator.alpha == "auto"):
+        check_number("alpha", estimator.alpha, 0.0)
     check_rate("learning_rate", estimator.learning_rate, rates)
     check_integer("max_epochs", estimator.max_epochs, 1)
     for name in ("fit_intercept", "early_stopping", "warm_start"):

@@ -80,6 +80,8 @@ def train(run: Run, trainer: Trainer) -> None:
                     "stopped": stop,
                     "best_loss": stopper.best,
                     "idle": stopper.idle,
+                    "path": getattr(estimator, "alpha_path_", None),
+                    "alpha": getattr(estimator, "alpha_", None),
                 }
                 checkpoint.save(notes, trainer, best, now=stop or trainer.epochs == epochs)
     if best is not None:

@@ -1,17 +1,19 @@
 """The training half of SoftmaxClassifier: from validated rows to a trainer."""
 
+import pathlib
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 
 from monro.fitting.epochs import train, train_batch
+from monro.fitting.path import MOST_STRENGTHS, Path, follow_path, make_splits
 from monro.fitting.run import LabelledRows, Run
 from monro.mapped.chunked_arrays import count_codes
 from monro.mapped.matrices import in_memory
+from monro.progress import Progress
 from monro.rows import Array
 from monro.saving.checkpoint import fingerprint
 from monro.softmax.kernel.layout import sparse_if_mostly_zero
@@ -36,7 +38,8 @@ from monro.softmax.training.continuation import (
 from monro.softmax.training.initial import local_variables, new_softmax_state, reset
 from monro.softmax.training.lbfgs import fit_lbfgs
 from monro.softmax.training.monitoring import LossSample, sample_for_loss
-from monro.softmax.training.planning import explain, make_plan
+from monro.softmax.training.path_model import SoftmaxPathModel
+from monro.softmax.training.planning import explain, make_plan, resolved_alpha
 from monro.softmax.training.problem import SoftmaxProblem, in_precision, make_problem
 from monro.softmax.training.rate import choose_rate, theorem_rate
 from monro.softmax.training.trainer import SoftmaxTrainer
@@ -81,8 +84,17 @@ class SoftmaxBase(PosteriorSummary):
 
     # ------------------------------------------------------------------------------------ one fit
 
-    def _fit(self, rows: LabelledRows, classes: Array, checkpoint: str | Path | None) -> Self:
-        """Train for up to max_epochs on validated rows, whose labels are class codes."""
+    def _fit(
+        self,
+        rows: LabelledRows,
+        classes: Array,
+        checkpoint: str | pathlib.Path | None,
+        groups: Array | None = None,
+    ) -> Self:
+        """Train for up to max_epochs on validated rows, whose labels are class codes.
+
+        Rows of the same group stay together where some are held out to choose alpha.
+        """
         if self._traits.is_full_batch and checkpoint is not None:
             raise ValueError(f"solver={self.solver!r} keeps no checkpoint: leave checkpoint None")
         run = Run.start(self, rows.without_zero_weights(), checkpoint, STATES)
@@ -91,12 +103,31 @@ class SoftmaxBase(PosteriorSummary):
             self._forget()
         self.classes_ = classes
         self.history_ = []
+        for name in ("alpha_", "alpha_path_"):
+            self.__dict__.pop(name, None)
+        if self.alpha == "auto":
+            kept = None if groups is None else groups[np.flatnonzero(rows.weight)]
+            self.alpha_, self.alpha_path_ = self._choose_alpha(run, kept)
         if self._traits.is_full_batch:
             return self._fit_lbfgs(run.rows, earlier)
         run.hold_out()
         with self._trainer(run, earlier) as trainer:
             train(run, trainer)
         return self
+
+    def _choose_alpha(self, run: Run, groups: Array | None) -> Path:
+        """Resolve alpha="auto", or read from the checkpoint what it was resolved to."""
+        if run.resumes:
+            assert run.checkpoint is not None
+            return Path(run.checkpoint.about("alpha"), run.checkpoint.about("path"))
+        rows = run.rows
+        _, sqnorm = in_precision(rows.X, rows.y, self.dtype)
+        unit = float(sqnorm.mean(dtype=np.float64))
+        splits = make_splits(rows, self._strata(rows.y), groups, run.seed)
+        models = [SoftmaxPathModel(self, split, self.classes_, run.seed, unit) for split in splits]
+        with Progress(self.verbose > 0, "alpha", MOST_STRENGTHS, rows.y.size) as progress:
+            weights = [model.weight for model in models]
+            return follow_path(models, weights, rows.y.size, unit, progress.say)
 
     def _trainer(self, run: Run, earlier: SoftmaxFit | None) -> SoftmaxTrainer:
         """Return the trainer of a fit: make its plan, its initial state and its learning rate."""
@@ -235,7 +266,7 @@ class SoftmaxBase(PosteriorSummary):
             y,
             weight,
             n_classes,
-            alpha=float(self.alpha),
+            alpha=resolved_alpha(self),
             fit_intercept=bool(self.fit_intercept),
             max_epochs=self.max_epochs,
             tol=self.tol,

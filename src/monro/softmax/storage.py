@@ -13,7 +13,16 @@ from monro.saving.states import flatten, unflatten
 from monro.softmax.model import Weights
 from monro.softmax.training.continuation import PartialState, SoftmaxFit
 
-_ATTRIBUTES = ("n_features_in_", "n_iter_", "history_", "learning_rate_", "plan_", "_layout")
+_ATTRIBUTES = (
+    "n_features_in_",
+    "n_iter_",
+    "history_",
+    "learning_rate_",
+    "plan_",
+    "_layout",
+    "alpha_",
+    "alpha_path_",
+)
 _STATES = {"Stream": PartialState}  # by their names in files
 
 

@@ -11,6 +11,7 @@ from monro.softmax.solvers import SOLVERS, Traits
 # Learning rate of an example's normaliser in the "raman" formulation, relative to that of a feature
 # of the rows' mean length: smaller, to damp its sampling noise.
 _NORMALISER_RATE = 0.3
+STREAM_ALPHA = 1e-6  # of partial_fit with alpha="auto"
 _EXACT_SHARE = 5  # one in 5 epochs, the last ones, uses all classes
 
 
@@ -42,11 +43,21 @@ def make_plan(estimator: Any, n_classes: int, mean_sqnorm: float) -> Plan:
         decay=_decay(estimator, examples),
         delta=float(estimator.delta),
         radius=_radius(estimator, n_classes),
-        alpha=float(estimator.alpha),
+        alpha=resolved_alpha(estimator),
         damping=traits.damping * length if estimator.fit_intercept else 0.0,
         stiffness=0.0 if sampling == ALL else 1.0 / (_NORMALISER_RATE * length),
         dtype=estimator.dtype,
     )
+
+
+def resolved_alpha(estimator: Any) -> float:
+    """Return the strength of the ridge: alpha, or what "auto" was resolved to.
+
+    `partial_fit`, which sees no rows to compare strengths by, takes a fixed one.
+    """
+    if estimator.alpha != "auto":
+        return float(estimator.alpha)
+    return float(getattr(estimator, "alpha_", STREAM_ALPHA))
 
 
 def _radius(estimator: Any, n_classes: int) -> float | None:

@@ -1,0 +1,85 @@
+"""The models of the path of strengths that alpha="auto" compares (`monro.fitting.path`)."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from monro.fitting.path import Split
+from monro.fitting.run import Run
+from monro.mapped.matrices import load_rows
+from monro.rows import Array
+from monro.softmax.metrics import losses
+
+_EPOCHS_SHARE = 6  # a fit of the path takes one in 6 of the epochs of a whole fit
+# The rate is searched for with this alpha·N, in units of the mean squared length of the rows. The
+# best rates of strong penalties are smaller, about in inverse proportion to their strength.
+_SEARCHED = 0.1
+_LARGEST_SHRINKAGE = 0.03  # rate times alpha
+_MOST_SCORES = 1 << 27  # computed to judge a strength
+_FEWEST_ROWS = 500
+
+
+class SoftmaxPathModel:
+    """A SoftmaxClassifier that is fitted with one strength after the other.
+
+    Parameters
+    ----------
+    estimator : SoftmaxClassifier
+        Its other parameters are used.
+    split : Split
+    classes : array
+    seed : int
+    unit : float
+        The mean squared length of the rows.
+    """
+
+    def __init__(self, estimator: Any, split: Split, classes: Array, seed: int, unit: float):
+        self.n_rows = split.training.y.size
+        self.training = split.training
+        self.classes = classes
+        self.model = clone(estimator).set_params(
+            alpha=_SEARCHED * (unit or 1.0) / self.n_rows,
+            max_epochs=max(1, -(-int(estimator.max_epochs) // _EPOCHS_SHARE)),
+            tol=None,
+            early_stopping=False,
+            warm_start=True,
+            random_state=seed,
+            verbose=0,
+        )
+        self.model.set_callbacks()
+        self.model.n_features_in_ = estimator.n_features_in_
+        X, y, self.weight = split.held_out
+        most = max(_FEWEST_ROWS, _MOST_SCORES // classes.size)
+        chosen = np.linspace(0, y.size - 1, min(most, y.size)).astype(np.int64)
+        self.X, self.y, self.weight = load_rows(X, chosen), y[chosen], self.weight[chosen]
+        self.rate: float | None = None  # if it is searched for
+        if estimator.learning_rate == "auto" and not estimator._traits.is_full_batch:
+            self._search_rate(seed)
+
+    def _search_rate(self, seed: int) -> None:
+        """Search for one learning rate, which all fits of the path use."""
+        model = self.model
+        model.classes_ = self.classes
+        with model._trainer(Run(model, self.training.with_mean_weight_one(), seed), None):
+            pass
+        self.rate = model.learning_rate_
+
+    def refit(self, alpha: float) -> None:
+        """Fit with another strength, from where the last fit ended."""
+        self.model.alpha = alpha
+        if self.rate:
+            self.model.learning_rate = min(self.rate, _LARGEST_SHRINKAGE / alpha)
+        self.model._fit(self.training, self.classes, None)
+        # The rate falls to 0 in every fit of the path, not once in all of them.
+        self.model._fitted = self.model._fitted._replace(epochs=0)
+
+    def losses(self) -> Array:
+        """Return the loss of each row that is held out."""
+        model = self.model
+        return losses(model._fitted.weights, self.X, self.y, model._threads(), model.link)
+
+    def count_nonzeros(self) -> int:
+        """Return the number of weights that are not zero."""
+        W = self.model._fitted.weights.W
+        return int(np.count_nonzero(W))

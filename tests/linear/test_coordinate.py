@@ -16,7 +16,17 @@ from monro.linear.examples import Examples
 from monro.linear.objective import objective
 from monro.linear.problem import Problem
 from monro.linear.solvers import make_solver, solvers_that
-from monro.losses import Gamma, Hinge, Huber, Log, Poisson, Squared, SquaredHinge
+from monro.losses import (
+    Absolute,
+    Gamma,
+    Hinge,
+    Huber,
+    Log,
+    Poisson,
+    Squared,
+    SquaredHinge,
+    curvature,
+)
 from monro.penalties import ElasticNet, Ridge
 from monro.rows import as_rows
 from tests.linear.helpers import assert_same_bits, make_data
@@ -124,6 +134,18 @@ def test_the_condition_of_an_optimum_holds(loss):
     np.testing.assert_allclose(gradient[~zero], -l1 * np.sign(w[~zero]), rtol=0, atol=1e-7)
     assert abs(gradient[zero]).max() <= l1
     assert g.sum() == pytest.approx(0.0, abs=1e-7)
+
+
+@by_loss
+@pytest.mark.parametrize("numerical", [False, True])
+def test_curvatures_are_differences_of_slopes(loss, numerical):
+    """Also the numerical ones, of losses that leave the method out."""
+    slope = REFERENCES[loss.traits.name][1]
+    for y in (-1.0, 1.0) if loss.traits.name in ("log", "squared_hinge") else (0.7, 2.0):
+        for p in (-1.7, -0.4, 0.3, 1.3, 2.9):  # none where a slope has a corner
+            expected = (slope(p + 1e-6, y) - slope(p - 1e-6, y)) / 2e-6
+            found = Absolute.curvature(loss, p, y) if numerical else curvature(loss, p, y)
+            assert found == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
 @by_loss

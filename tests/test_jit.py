@@ -37,7 +37,7 @@ def settings(solver):
     rate = 0.5 if SOLVERS[solver].takes_rate else "auto"
     return {
         "solver": solver,
-        "loss": "hinge",
+        "loss": "log" if SOLVERS[solver].needs_smooth_loss else "hinge",
         "alpha": 1e-2,
         "learning_rate": rate,
         "max_epochs": 3,

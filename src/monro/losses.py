@@ -4,7 +4,8 @@ Each loss has three methods: its value, its derivative ``ℓ'(p, y)`` in p, and 
 an implicit step*: with ``p⁺ = argmin_a step·ℓ(a, y) + (a - p)²/2``, the number ``ℓ'(p⁺, y)``, so
 that ``p⁺ = p - step·ℓ'(p⁺, y)``. Every implicit step of a linear model reduces to this equation.
 Where the loss has a kink, ``ℓ'(p⁺, y)`` is the subgradient that solves it. A convex loss may leave
-out the third method: the equation is then solved numerically.
+out the third method: the equation is then solved numerically. So is a fourth, the second derivative
+(`curvature`), which only solvers of Newton's kind need.
 
 Its other properties are its `LossTraits`. Its fields are parameters of the estimator.
 """
@@ -39,6 +40,12 @@ def derivative(loss: Loss, p: float, y: float) -> float:
 def implicit_derivative(loss: Loss, p: float, y: float, step: float) -> float:
     """``ℓ'(p⁺, y)`` where ``p⁺ = p - step·ℓ'(p⁺, y)``; step > 0."""
     return float(loss.implicit_derivative(p, y, step))
+
+
+@generic
+def curvature(loss: Loss, p: float, y: float) -> float:
+    """``ℓ''(p, y)``, the second derivative with respect to p."""
+    return float(loss.curvature(p, y))
 
 
 # ------------------------------------------------------------------------------------------ traits
@@ -117,10 +124,12 @@ class LossTraits(NamedTuple):
         return self.link == LOGIT
 
     def __call__(self, loss: Any) -> Any:
-        """Attach these traits to the class of a loss; add an implicit step if it has none."""
+        """Attach these traits to the class of a loss; add the methods that it may leave out."""
         loss.traits = self
         if not hasattr(loss, "implicit_derivative"):
             loss.implicit_derivative = _numerical_implicit_derivative
+        if not hasattr(loss, "curvature"):
+            loss.curvature = _numerical_curvature
         return loss
 
 
@@ -150,6 +159,11 @@ def _numerical_implicit_derivative(self, p, y, step):  # type: ignore[no-untyped
 
 
 _LARGEST_SLOPE = 1e300
+
+
+def _numerical_curvature(self, p, y):  # type: ignore[no-untyped-def]
+    h = 1e-5 * max(1.0, abs(p))
+    return (derivative(self, p + h, y) - derivative(self, p - h, y)) / (2.0 * h)
 
 
 # ------------------------------------------------------------------------------------------ losses
@@ -197,6 +211,9 @@ class SquaredHinge(NamedTuple):
     def implicit_derivative(self, p, y, step):  # type: ignore[no-untyped-def]
         return -2.0 * y * max(0.0, 1.0 - y * p) / (1.0 + 2.0 * step)
 
+    def curvature(self, p, y):  # type: ignore[no-untyped-def]
+        return 2.0 if y * p < 1.0 else 0.0
+
 
 @LossTraits("log", link=LOGIT, targets=SIGNS, starting_intercept=start_at_log_odds)
 class Log(NamedTuple):
@@ -243,6 +260,10 @@ class Log(NamedTuple):
                 break
         return -y * s
 
+    def curvature(self, p, y):  # type: ignore[no-untyped-def]
+        s = sigmoid(-y * p)
+        return s * (1.0 - s)
+
 
 @LossTraits("squared")
 class Squared(NamedTuple):
@@ -263,6 +284,9 @@ class Squared(NamedTuple):
 
     def implicit_derivative(self, p, y, step):  # type: ignore[no-untyped-def]
         return (p - y) / (1.0 + step)
+
+    def curvature(self, p, y):  # type: ignore[no-untyped-def]
+        return 1.0
 
 
 @LossTraits("absolute", has_kink=True)
@@ -309,6 +333,9 @@ class Huber(NamedTuple):
     def implicit_derivative(self, p, y, step):  # type: ignore[no-untyped-def]
         return min(max((p - y) / (1.0 + step), -self.delta), self.delta)
 
+    def curvature(self, p, y):  # type: ignore[no-untyped-def]
+        return 1.0 if abs(p - y) <= self.delta else 0.0
+
 
 @LossTraits("poisson", link=LOG, targets=COUNTS)
 class Poisson(NamedTuple):
@@ -332,6 +359,9 @@ class Poisson(NamedTuple):
         # p. For a large ω the difference ω/step - y would cancel: go by way of p⁺ instead.
         w = omega(math.log(step) + p + step * y)
         return (p - math.log(w / step)) / step if w > 1.0 else w / step - y
+
+    def curvature(self, p, y):  # type: ignore[no-untyped-def]
+        return math.exp(p)
 
 
 @LossTraits("quantile", has_kink=True)
@@ -381,6 +411,9 @@ class Gamma(NamedTuple):
         return (
             (p - math.log(step) - math.log(y) + math.log(w)) / step if w > 1.0 else 1.0 - w / step
         )
+
+    def curvature(self, p, y):  # type: ignore[no-untyped-def]
+        return y * math.exp(-p)
 
 
 def _by_name(*losses: Any) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from scipy.special import erfcx, ndtri
 from monro.errors import MissingExtraError
 from monro.linear.classifier import LinearClassifier
 from monro.linear.regressor import LinearRegressor
+from monro.linear.storage import dense_coef
 from monro.losses import IDENTITY, LOG
 from monro.rows import Array
 from monro.softmax.classifier import SoftmaxClassifier
@@ -186,14 +187,14 @@ class _Graph(_Nodes):
 def _convert_regressor(scope: Any, operator: Any, container: Any) -> None:
     graph = _Graph(scope, operator, container)
     model = graph.model
-    scores = graph.scores(model.coef_[None], model.intercept_)
+    scores = graph.scores(dense_coef(model)[None], model.intercept_)
     graph.add(_INVERSE_LINKS[model._loss_traits.link], scores, output=graph.outputs[0])
 
 
 def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
     graph = _Graph(scope, operator, container)
     model = graph.model
-    scores = graph.scores(model.coef_, model.intercept_)
+    scores = graph.scores(dense_coef(model), model.intercept_)
     if model.classes_.size == 2:
         scores = graph.both_signs(scores)
     graph.label(scores)

@@ -62,6 +62,12 @@ def sqnorm(rows: Rows, i: int) -> float:
 
 
 @generic
+def weighted_sqnorm(rows: Rows, i: int, weights: Array) -> float:
+    """``Σ_k weights_k x_ik²``."""
+    return float(rows.weighted_sqnorm(i, weights))
+
+
+@generic
 def locate(rows: Rows, i: int) -> None:
     """Prefetch the position of row i (its `indptr`)."""
     rows.locate(i)
@@ -122,6 +128,14 @@ def _dense_sum_of_squares(values: Array, i: int) -> float:
     return total
 
 
+@vector_leaf
+def _dense_weighted_squares(values: Array, i: int, weights: Array) -> float:
+    total = 0.0
+    for j in range(values.shape[1]):
+        total += weights[j] * values[i, j] * values[i, j]
+    return total
+
+
 # With unsigned indices Numba omits the test for a negative index at every element.
 _ONE = np.uint64(1)
 _TWO = np.uint64(2)
@@ -173,6 +187,12 @@ class Sparse(NamedTuple):
     def sqnorm(self, i):  # type: ignore[no-untyped-def]
         return _sum_of_squares(self.data, self.indptr[i], self.indptr[i + 1])
 
+    def weighted_sqnorm(self, i, weights):  # type: ignore[no-untyped-def]
+        total = 0.0
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            total += weights[self.indices[k]] * self.data[k] * self.data[k]
+        return total
+
     def locate(self, i):  # type: ignore[no-untyped-def]
         prefetch_element(self.indptr, i)
 
@@ -219,6 +239,9 @@ class Dense(NamedTuple):
 
     def sqnorm(self, i):  # type: ignore[no-untyped-def]
         return _dense_sum_of_squares(self.data, i)
+
+    def weighted_sqnorm(self, i, weights):  # type: ignore[no-untyped-def]
+        return _dense_weighted_squares(self.data, i, weights)
 
     def locate(self, i):  # type: ignore[no-untyped-def]
         pass

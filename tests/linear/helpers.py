@@ -4,6 +4,7 @@ import numpy as np
 
 STREAMING = ("sgd", "asgd", "casgd", "implicit", "aisgd", "sgdqn", "asgdqn", "sgdqn-flawed")
 SOLVERS = (*STREAMING, "dual")
+SMOOTH_ONLY = ("coordinate",)  # take no hinge; tests of their own are in test_coordinate.py
 
 
 def make_data(n=300, d=5, n_classes=2, seed=0):

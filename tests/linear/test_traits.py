@@ -8,8 +8,8 @@ import pytest
 from monro import LinearClassifier, LinearRegressor
 from monro.linear.solvers import SOLVERS, make_solver, solvers_that
 from monro.losses import CLASSIFICATION, REGRESSION
+from tests.linear.helpers import SMOOTH_ONLY, STREAMING
 from tests.linear.helpers import SOLVERS as TESTED
-from tests.linear.helpers import STREAMING
 from tests.linear.test_exactness import LOSSES, make_problem
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -44,6 +44,7 @@ def test_the_table_of_solvers_is_that_of_the_traits():
             f"{'yes' if traits.takes_rate else '–'}, {'yes' if traits.takes_decay else '–'}",
             "yes" if traits.has_partial_fit else "no",
             "always" if traits.centred else "yes" if traits.takes_center else "no",
+            "yes" if traits.proximal or traits.takes_l1 else "no",
         ]
 
 
@@ -65,7 +66,8 @@ def test_docstrings_list_the_registries():
 
 
 def test_all_solvers_and_losses_are_tested():
-    assert set(TESTED) == SOLVERS.keys()
+    assert {*TESTED, *SMOOTH_ONLY} == SOLVERS.keys()
+    assert list(SMOOTH_ONLY) == solvers_that(lambda t: t.needs_smooth_loss)
     assert set(STREAMING) == set(solvers_that(lambda t: t.has_partial_fit))
     tested = {loss.traits.name for loss in LOSSES}
     assert tested == CLASSIFICATION.keys() | REGRESSION.keys()

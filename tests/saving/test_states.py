@@ -95,7 +95,8 @@ def test_every_state_of_a_model_says_what_its_large_arrays_are():
     X = rng.normal(size=(40, 7))
     y = X[:, 0] > 0
     for name in SOLVERS:
-        model = LinearClassifier(solver=name, warm_start=True, random_state=0).fit(X, y)
+        loss = "log" if SOLVERS[name].needs_smooth_loss else "hinge"
+        model = LinearClassifier(loss=loss, solver=name, warm_start=True, random_state=0).fit(X, y)
         for state in model._fitted.states:
             for declared, array in arrays_of(state):
                 size = array.size

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from monro.checks.rows import validate_rows
@@ -16,15 +18,15 @@ from monro.linear.columns import Columns, used_columns
 from monro.linear.examples import Examples
 from monro.linear.objective import curvature_ratio
 from monro.linear.parameters import check_combination
-from monro.linear.problem import Problem
+from monro.linear.problem import Problem, columns_of
 from monro.linear.rate import choose_rate
 from monro.linear.solvers import SOLVERS, make_solver, solvers_that
-from monro.linear.storage import STATES, from_contents, to_contents
+from monro.linear.storage import STATES, dense_coef, from_contents, to_contents
 from monro.linear.trainer import LinearFit, LinearTrainer, SingleModel
 from monro.losses import Loss, LossTraits
 from monro.mapped.chunked_arrays import empty_alongside, is_mapped
 from monro.mapped.matrices import row_chunks
-from monro.penalties import Penalty, Ridge
+from monro.penalties import ElasticNet, Penalty, Ridge
 from monro.rows import Array
 from monro.saving.container import Contents
 
@@ -52,7 +54,8 @@ class LinearBase(Estimator):
 
     def _penalty(self) -> Penalty:
         """Return the penalty on the weights."""
-        return Ridge(float(self.alpha))
+        ridge = Ridge(float(self.alpha))
+        return ElasticNet(ridge.strength, float(self.l1_ratio)) if self.l1_ratio else ridge
 
     @property
     def _loss_traits(self) -> LossTraits:
@@ -165,6 +168,9 @@ class LinearBase(Estimator):
         if not (same and self.learning_rate == "auto"):
             self.learning_rate_ = self._choose_rate(name, problems, rng, streaming)
         self.solver_ = name
+        if SOLVERS[name].by_columns:
+            columns = columns_of(problems[0])
+            problems = [problem._replace(columns=columns) for problem in problems]
         models = []
         for k, problem in enumerate(problems):
             solver = make_solver(
@@ -192,7 +198,7 @@ class LinearBase(Estimator):
         """Return the solutions of an earlier fit, one for each problem, if there was one."""
         if not hasattr(self, "coef_"):
             return None
-        coef = np.atleast_2d(self.coef_)
+        coef = np.atleast_2d(dense_coef(self))
         if coef.shape != (len(problems), problems[0].n_features):
             raise ValueError(
                 f"warm_start: the model was fitted on {coef.shape[1]} features, X has "
@@ -206,6 +212,10 @@ class LinearBase(Estimator):
         if self.solver != "auto":
             return str(self.solver)
         scheduled = self.schedule != "bottou" or self.learning_rate != "auto" or self.decay != 1
+        if problem.penalty.has_kink:
+            mapped = isinstance(problem.examples.rows.data, np.memmap)
+            by_rows = streaming or scheduled or mapped or problem.loss.traits.has_kink
+            return "implicit" if by_rows else "coordinate"
         if streaming or scheduled or self.alpha == 0:
             return "aisgd"
         epochs = curvature_ratio(problem, rng)
@@ -238,5 +248,40 @@ class LinearBase(Estimator):
         check_is_fitted(self, "coef_")
         X = validate_rows(self, X, reset=False)
         parts = row_chunks(X) if is_mapped(X) else [X]
-        scores: Array = np.concatenate([part @ self.coef_.T for part in parts]) + self.intercept_
-        return scores
+        found = [safe_sparse_dot(part, self.coef_.T, dense_output=True) for part in parts]
+        scores: Array = np.concatenate(found) + self.intercept_
+        # A sparse coef_ has two axes, that of a regressor, too.
+        return scores.reshape(-1, *self._coef_shape()[:-1])
+
+    def sparsify(self) -> Self:
+        """Convert ``coef_`` to a CSR matrix, which is smaller if most weights are 0.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from sklearn.preprocessing import scale
+        >>> from monro import LinearClassifier
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> model = LinearClassifier(loss="log", alpha=0.1, l1_ratio=1.0).fit(scale(X), y)
+        >>> model.sparsify().coef_.nnz < 10
+        True
+        >>> model.score(scale(X), y) > 0.9
+        True
+        """
+        check_is_fitted(self, "coef_")
+        self.coef_ = sp.csr_matrix(np.atleast_2d(dense_coef(self)))
+        return self
+
+    def densify(self) -> Self:
+        """Convert a sparse ``coef_`` back to an array.
+
+        Examples
+        --------
+        >>> from monro import LinearRegressor
+        >>> model = LinearRegressor(random_state=0).fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0])
+        >>> model.sparsify().densify().coef_.shape
+        (1,)
+        """
+        check_is_fitted(self, "coef_")
+        self.coef_ = dense_coef(self)
+        return self

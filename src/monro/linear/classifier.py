@@ -25,24 +25,31 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
 
     Minimises, over weights w and intercept b,
 
-    .. math:: \frac{\alpha}{2}\|w\|^2 + \frac{1}{N}\sum_i \ell(w\cdot x_i + b,\; y_i)
+    .. math:: \alpha\Bigl(\rho\|w\|_1 + \frac{1-\rho}{2}\|w\|^2\Bigr)
+              + \frac{1}{N}\sum_i \ell(w\cdot x_i + b,\; y_i)
 
-    in steps that cost O(non-zeros of one row). More than two classes are trained one-vs-rest.
+    where ρ is `l1_ratio`, 0 by default, in steps that cost O(non-zeros of one row). More than two
+    classes are trained one-vs-rest.
 
     Parameters
     ----------
     loss : {"hinge", "squared_hinge", "log"}
         ``max(0, 1-yp)``, its square, or ``log(1 + exp(-yp))``; only "log" gives probabilities.
     solver : str
-        "auto", "dual", "sgd", "asgd", "casgd", "implicit", "aisgd", "sgdqn", "asgdqn" or
-        "sgdqn-flawed". "auto" chooses "dual" or "aisgd" by the shape of the data; ``solver_`` is
-        the one used. docs/linear.md compares them.
+        "auto", "dual", "coordinate", "sgd", "asgd", "casgd", "implicit", "aisgd", "sgdqn", "asgdqn"
+        or "sgdqn-flawed". "auto" chooses "dual" or "aisgd" by the shape of the data, and with
+        ``l1_ratio > 0`` "coordinate", or "implicit" where the loss has kinks; ``solver_`` is the
+        one used. docs/linear.md compares them.
     schedule : {"bottou", "inverse-t"}
         How the rate falls: "bottou" is ``η0/(1 + decay·alpha·η0·t)`` (to the power ¾ for averaged
         solvers), with an intercept that is not regularised; "inverse-t" is the papers'
         ``1/(alpha·t)``, with a regularised intercept.
     alpha : float
-        Strength λ of the ridge; 0 is allowed for solvers that do not divide by it.
+        Strength of the penalty; 0 is allowed for solvers that do not divide by it.
+    l1_ratio : float
+        ρ, from 0 (a ridge) to 1 (a lasso): the part of alpha that multiplies ``‖w‖₁``, which makes
+        the weights that do not help exactly 0. Not for averaged solvers, "dual", those that learn
+        gains, and centred rows.
     learning_rate : "auto" or float
         η0. "auto" finds it on a sample of the rows.
     decay : float
@@ -147,6 +154,7 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
         solver: str = "auto",
         schedule: str = "bottou",
         alpha: float = 1e-5,
+        l1_ratio: float = 0.0,
         learning_rate: float | str = "auto",
         decay: float = 1.0,
         skip: int | None = None,
@@ -168,6 +176,7 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
         self.solver = solver
         self.schedule = schedule
         self.alpha = alpha
+        self.l1_ratio = l1_ratio
         self.learning_rate = learning_rate
         self.decay = decay
         self.skip = skip

@@ -19,6 +19,9 @@ def check_linear_parameters(estimator: Any, losses: Iterable[str]) -> None:
     check_choice("loss", estimator.loss, losses)
     check_choice("solver", estimator.solver, ["auto", *SOLVERS])
     check_choice("schedule", estimator.schedule, ["bottou", "inverse-t"])
+    check_number("l1_ratio", estimator.l1_ratio, 0.0)
+    if estimator.l1_ratio > 1:
+        raise ValueError(f"l1_ratio={estimator.l1_ratio!r}: it must be <= 1 (1 is a lasso)")
     check_number("decay", estimator.decay, 0.0)
     if estimator.skip is not None:
         check_integer("skip", estimator.skip, 1)
@@ -50,6 +53,22 @@ def check_combination(estimator: Any, solver: str) -> None:
         raise ValueError(
             f"{what} needs alpha > 0: without a ridge use schedule='bottou' with "
             f"{able(lambda t: not t.needs_alpha)}"
+        )
+    if schedule == "inverse-t" and estimator.l1_ratio == 1:
+        raise ValueError(
+            "schedule='inverse-t' needs l1_ratio < 1: its rate is 1/(alpha·(1 - l1_ratio)·t); "
+            "use schedule='bottou'"
+        )
+    if estimator.l1_ratio > 0 and (estimator.center or traits.centred):
+        raise ValueError(
+            f"l1_ratio={estimator.l1_ratio!r}: centred rows have the weights only as sums, which "
+            "an L1 norm cannot take: leave center=False, and use "
+            f"{able(lambda t: t.proximal or t.takes_l1)}"
+        )
+    if estimator.max_steps is not None and traits.by_columns:
+        raise ValueError(
+            f"solver={solver!r} takes no steps on single rows: leave max_steps=None, or use "
+            f"{able(lambda t: not t.by_columns)}"
         )
     if estimator.learning_rate != "auto" and (schedule == "inverse-t" or not traits.takes_rate):
         what = "schedule='inverse-t'" if schedule == "inverse-t" else f"solver={solver!r}"

@@ -3,11 +3,12 @@
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from monro.linear.examples import Examples
 from monro.losses import Loss
 from monro.penalties import Penalty
-from monro.rows import Array, Sparse
+from monro.rows import Array, Dense, Rows, Sparse, as_rows
 
 
 class Problem(NamedTuple):
@@ -19,6 +20,20 @@ class Problem(NamedTuple):
     fit_intercept: bool
     n_features: int
     centre: Array = np.zeros(0)  # subtracted from all rows; empty: nothing is
+    columns: Rows = None  # of models that share a copy of the rows by columns
+
+
+def columns_of(problem: Problem) -> Rows:
+    """Return the columns, copied unless the problem has them: column j is row j of ``Xᵀ``."""
+    if problem.columns is not None:
+        return problem.columns
+    rows = problem.examples.rows
+    if isinstance(rows, Dense):
+        return as_rows(np.ascontiguousarray(rows.data.T))
+    shape = (problem.examples.y.size, problem.n_features)
+    indices, indptr = rows.indices.view(np.int32), rows.indptr.view(np.int64)
+    matrix = sp.csr_array((rows.data, indices, indptr), shape)
+    return as_rows(matrix.T.tocsr())
 
 
 def bias_damping(problem: Problem) -> float:

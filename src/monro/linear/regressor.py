@@ -20,8 +20,8 @@ from monro.rows import Array
 class LinearRegressor(RegressorMixin, LinearBase):  # type: ignore[misc]
     r"""Linear regression, of means, medians and quantiles, by stochastic approximation.
 
-    Minimises ``alpha/2 ‖w‖² + mean_i ℓ(w·x_i + b, y_i)``; see `LinearClassifier` for the parameters
-    not listed here.
+    Minimises ``alpha (l1_ratio ‖w‖₁ + (1 - l1_ratio)/2 ‖w‖²) + mean_i ℓ(w·x_i + b, y_i)``; see
+    `LinearClassifier` for the parameters not listed here.
 
     Parameters
     ----------
@@ -58,6 +58,7 @@ class LinearRegressor(RegressorMixin, LinearBase):  # type: ignore[misc]
         solver: str = "auto",
         schedule: str = "bottou",
         alpha: float = 1e-5,
+        l1_ratio: float = 0.0,
         learning_rate: float | str = "auto",
         decay: float = 1.0,
         skip: int | None = None,
@@ -81,6 +82,7 @@ class LinearRegressor(RegressorMixin, LinearBase):  # type: ignore[misc]
         self.solver = solver
         self.schedule = schedule
         self.alpha = alpha
+        self.l1_ratio = l1_ratio
         self.learning_rate = learning_rate
         self.decay = decay
         self.skip = skip

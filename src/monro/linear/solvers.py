@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from monro.linear.algorithms.coordinate import Coordinate
 from monro.linear.algorithms.dual import Dual
 from monro.linear.algorithms.implicit import Implicit
 from monro.linear.algorithms.sgd import Sgd
@@ -11,6 +12,7 @@ from monro.linear.algorithms.sgdqn_flawed import FlawedQuasiNewton
 from monro.linear.algorithms.solver_base import Options, Solver, Traits
 from monro.linear.centring import with_centre
 from monro.linear.problem import Problem
+from monro.penalties import Penalty
 
 _BOTH = ("bottou", "inverse-t")
 _QUASI_NEWTON = Traits(
@@ -35,12 +37,28 @@ SOLVERS = {
         takes_center=True,
         has_partial_fit=False,
     ),
+    "coordinate": Traits(
+        Coordinate,
+        (),
+        takes_l1=True,
+        by_columns=True,
+        needs_smooth_loss=True,
+        takes_rate=False,
+        takes_decay=False,
+        has_partial_fit=False,
+    ),
 }
 
 
 def solvers_that(has: Callable[[Traits], bool]) -> list[str]:
     """Return the names of the solvers whose traits pass a test."""
     return [name for name, traits in SOLVERS.items() if has(traits)]
+
+
+def takes_penalty(traits: Traits, penalty: Penalty) -> bool:
+    """Return whether solvers with these traits can minimise problems with this penalty."""
+    takes_l1 = traits.takes_l1 and hasattr(penalty, "l1_strength")
+    return traits.proximal or takes_l1 or not penalty.has_kink
 
 
 def make_solver(
@@ -54,11 +72,17 @@ def make_solver(
 ) -> Solver:
     """Build the solver of that name for a problem; `state` is an earlier one to continue from."""
     traits = SOLVERS[name]
-    if problem.penalty.has_kink and not traits.proximal:
-        able = ", ".join(map(repr, solvers_that(lambda t: t.proximal)))
+    if not takes_penalty(traits, problem.penalty):
+        able = ", ".join(map(repr, solvers_that(lambda t: takes_penalty(t, problem.penalty))))
         raise ValueError(
             f"solver={name!r} takes no proximal steps, which the penalty "
             f"{type(problem.penalty).__name__} needs: use {able}"
+        )
+    if traits.needs_smooth_loss and problem.loss.traits.has_kink:
+        able = ", ".join(map(repr, solvers_that(lambda t: not t.needs_smooth_loss)))
+        raise ValueError(
+            f"solver={name!r} needs a loss without kinks, which {problem.loss.traits.name!r} is "
+            f"not: use another loss, or {able}"
         )
     if traits.centred and not problem.centre.size:
         problem = with_centre(problem)

@@ -3,10 +3,12 @@
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from monro.linear.solvers import SOLVERS
 from monro.linear.trainer import LinearFit
+from monro.rows import Array
 from monro.saving.container import Contents
 from monro.saving.estimator import check_numbers, describe, restore
 from monro.saving.states import Axis, arrays_of, flatten, unflatten
@@ -18,11 +20,18 @@ STATES = {
 _ATTRIBUTES = ("n_features_in_", "n_iter_", "history_", "solver_", "learning_rate_", "_layout")
 
 
+def dense_coef(estimator: Any) -> Array:
+    """Return ``coef_`` as an array, also if it is sparse (`sparsify`)."""
+    coef = estimator.coef_
+    dense: Array = coef.toarray().reshape(estimator._coef_shape()) if sp.issparse(coef) else coef
+    return dense
+
+
 def to_contents(estimator: Any) -> Contents:
     """Return a fitted estimator's arrays and JSON."""
     check_is_fitted(estimator, "coef_")
     contents = describe(estimator, _ATTRIBUTES)
-    contents.arrays["coef_"] = estimator.coef_
+    contents.arrays["coef_"] = dense_coef(estimator)
     contents.arrays["intercept_"] = estimator.intercept_
     fit: LinearFit = estimator._fitted
     contents.about["fitted"]["_form"] = fit._replace(states=())[:-1]

@@ -73,6 +73,8 @@ class SingleModel:
         examples = self.problem.examples
         size = _MAPPED_PART if is_mapped(X) else _PART
         parts = math.ceil(count_nonzeros(self.problem, order.size) / size)
+        if self.solver.traits.by_columns:
+            pool, parts = None, 1
         for part in np.array_split(order, max(1, parts)):
             with reading_rows(X, part, examples.y, examples.weight):
                 if pool is None:

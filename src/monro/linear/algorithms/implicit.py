@@ -11,7 +11,8 @@ where δ, the damping, is 1, or less where the bias should move more slowly than
 
 one scalar equation, which every loss solves (`implicit_derivative`). No step can overshoot, so no
 learning rate makes it diverge. The averaged form is AI-SGD. The part of another penalty that is not
-quadratic follows as a proximal step of length η.
+quadratic, such as an L1 norm, is not inside the equation: it follows as a proximal step of length
+η (with it, each evaluation of the equation would cost O(nnz)).
 """
 
 from monro._jit import kernel

@@ -78,7 +78,10 @@ class Traits(NamedTuple):
     centred: bool = False  # the mean row is always subtracted, which moves the intercept
     learns_gains: bool = False  # each weight has its own learning rate, learnt while training
     remembers_examples: bool = False  # the state has values for each example
-    proximal: bool = False  # supports penalties with a kink
+    proximal: bool = False  # supports any penalty with a kink, by proximal steps
+    takes_l1: bool = False  # supports penalties whose only kink is that of an L1 norm
+    by_columns: bool = False  # an epoch visits features, not rows: a row must not move alone
+    needs_smooth_loss: bool = False
     needs_alpha: bool = False  # divides by the strength of the ridge
     takes_rate: bool = True
     takes_decay: bool = True

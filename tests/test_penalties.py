@@ -21,6 +21,7 @@ from monro.linear.solvers import SOLVERS, make_solver
 from monro.losses import Hinge, Log, Squared, derivative, implicit_derivative
 from monro.penalties import ElasticNet, Ridge, soft_threshold
 from monro.rows import as_rows
+from tests.marks import thorough
 from tests.messages import message
 
 PROPERTY = settings(deadline=None, derandomize=True, max_examples=50)
@@ -146,7 +147,14 @@ def naive(problem, X, order, eta0, *, decay, implicit, inverse_t):
     return (w[: problem.n_features], w[-1]) if inverse_t else (w, b)
 
 
-@pytest.mark.parametrize("loss", [Hinge(), Log(), Squared()], ids=["hinge", "log", "squared"])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        pytest.param(Hinge(), marks=thorough, id="hinge"),
+        pytest.param(Log(), id="log"),
+        pytest.param(Squared(), marks=thorough, id="squared"),
+    ],
+)
 @pytest.mark.parametrize("name", PROXIMAL)
 @given(
     seed=st.integers(0, 2**32 - 1),

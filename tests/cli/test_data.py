@@ -34,6 +34,7 @@ def test_data_fetch_verifies_files_that_are_present():
     assert output("data", "fetch", "a9a").count("checked") == 2
 
 
+@thorough
 def test_compile_counts_the_combinations(monkeypatch):
     few = {form: warm._matrices()[form] for form in ("dense, float64", "wide, float64")}
     monkeypatch.setattr(warm, "_matrices", lambda: few)

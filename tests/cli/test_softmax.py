@@ -9,6 +9,7 @@ import monro
 from monro.data.read import read
 from tests.cli.helpers import failure, invoke, output
 from tests.data.helpers import data_folder
+from tests.marks import thorough
 
 
 @pytest.fixture(scope="module")
@@ -208,6 +209,7 @@ def test_a_checkpoint(folder, tmp_path):
     assert not (tmp_path / "progress").exists()
 
 
+@thorough
 def test_a_probit(folder, tmp_path):
     path = tmp_path / "probit.monro"
     settings = ("solver=augment-reduce", "link=probit", "learning_rate=0.5", "examples_per_step=20")

@@ -12,11 +12,12 @@ from monro.crf.solvers import SOLVERS
 from monro.errors import CheckpointError, DivergenceError, ModelFileError
 from monro.saving.container import VERSION, write_container
 from tests.crf.helpers import TEMPLATE, corpus
+from tests.marks import thorough_unless
 
 GOLDEN = Path(__file__).parent.parent / "golden/taggers"
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", thorough_unless(lambda solver: solver == "asgd", SOLVERS))
 def test_going_on_from_a_file(solver, tmp_path):
     sentences, tags = corpus()
     tagger = CRFTagger(template=TEMPLATE, solver=solver, random_state=0).fit(sentences, tags)

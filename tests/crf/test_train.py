@@ -165,6 +165,7 @@ def figure_4_left(problem, sweeps, lam, eta0, skip):
     return w
 
 
+@thorough
 @pytest.mark.parametrize("skip", thorough_unless(lambda skip: skip == 3, [1, 2, 3, 5]))
 @pytest.mark.parametrize(
     ("name", "reference"),

@@ -195,6 +195,7 @@ def kill_at_random(folder, solver, rng, most):
     return most
 
 
+@thorough
 @pytest.mark.parametrize("solver", [pytest.param("asgd", marks=thorough), "dual"])
 def test_killed_at_random_moments_it_ends_with_the_same_bits(tmp_path, solver):
     whole, killed = tmp_path / "whole", tmp_path / "killed"

@@ -72,6 +72,7 @@ def test_rows_of_weight_zero_are_not_judged_by():
     assert other.alpha_ == model.alpha_
 
 
+@thorough
 def test_weights_count_in_the_judgement():
     # Half of the rows have labels at random. If only they count, no weak penalty is chosen.
     X, y = separable(600)
@@ -85,7 +86,7 @@ def test_weights_count_in_the_judgement():
     assert of_noise > 3 * of_signal
 
 
-@pytest.mark.parametrize("killed", [0, 3])
+@pytest.mark.parametrize("killed", [pytest.param(0, marks=thorough), 3])
 def test_a_killed_fit_resumes_with_the_same_bits(tmp_path, killed):
     X, y = make_data()
     whole = SoftmaxClassifier(alpha="auto", **SHORT).fit(X, y)

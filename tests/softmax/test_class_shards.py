@@ -14,6 +14,7 @@ from monro.fitting.worker_pool import LocalWorkerPool
 from monro.softmax.sharded.class_shards import ClassShard, Partition
 from monro.softmax.sharded.sharded_trainer import schedule_visits
 from monro.softmax.training.planning import make_plan
+from tests.marks import thorough
 from tests.softmax.sharded import (
     RATE,
     SAMPLED,
@@ -115,6 +116,7 @@ def proximal(W, b, x, own, o, *, eta, weight, damping, alpha):
     return found[: W.size].reshape(W.shape), found[W.size :]
 
 
+@thorough
 @pytest.mark.parametrize("alpha", [0.0, 0.01])
 @pytest.mark.parametrize("here", [True, False])
 def test_a_step_solves_the_problem_with_one_class_that_does_not_move(here, alpha):

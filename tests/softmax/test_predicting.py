@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from sklearn.metrics import log_loss, top_k_accuracy_score
 
 from monro import SoftmaxClassifier
+from tests.marks import thorough
 from tests.softmax.data import (
     FORMS,
     SOLVERS,
@@ -165,6 +166,7 @@ def test_sparse_weights_predict_the_same(n_classes, form):
     np.testing.assert_allclose(model.predict_log_proba(X), expected, atol=1e-6)
 
 
+@thorough
 def test_sparse_weights_predict_in_double_precision_too():
     X, y = make_data()
     model = fitted(X.astype(np.float32), y)

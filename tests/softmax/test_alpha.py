@@ -135,8 +135,8 @@ def test_progress_shows_each_strength(capsys):
 
 
 def test_a_matrix_of_labels_is_split_by_its_rows():
-    # Each row has its own two labels. Examples of a row on both sides would let weak penalties,
-    # which learn rows by heart, look good.
+    # Labels are random. With examples of a row on both sides, weak penalties, which memorise rows,
+    # would look good.
     rng = np.random.default_rng(0)
     X = sp.random_array((300, 400), density=0.02, rng=rng, format="csr")
     Y = (rng.random((300, 12)) < 0.2).astype(int)

@@ -18,7 +18,6 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
 from monro.fitting.run import LabelledRows
 from monro.mapped.chunked_arrays import is_mapped
-from monro.mapped.matrices import slice_mapped_rows
 from monro.rows import Array
 
 MOST_STRENGTHS = 13
@@ -75,17 +74,8 @@ def make_splits(
     """
     n = rows.y.size
     judged = min(n // 2, max(_FEWEST_JUDGED, min(n // 10, _MOST_JUDGED)))
-    if is_mapped(rows.X):  # stores are shuffled, and too large to copy
-        first, last = (
-            slice_mapped_rows(rows.X, *part) for part in ((0, n - judged), (n - judged, n))
-        )
-        y, weight = rows.y, rows.weight
-        return [
-            Split(
-                LabelledRows(first, y[: n - judged], weight[: n - judged]),
-                LabelledRows(last, y[n - judged :], weight[n - judged :]),
-            )
-        ]
+    if is_mapped(rows.X) and n > 1:
+        return [Split(*rows.split_mapped(n - judged))]
     few = n < _FEW_ROWS
     most = n if groups is None else np.unique(groups).size
     folds = min(_FOLDS if few else n // judged, most)

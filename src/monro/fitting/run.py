@@ -26,6 +26,15 @@ class LabelledRows(NamedTuple):
         """Return some of the rows."""
         return LabelledRows(self.X[rows], self.y[rows], self.weight[rows])
 
+    def split_mapped(self, cut: int) -> tuple["LabelledRows", "LabelledRows"]:
+        """Return the rows before and after `cut`: stores are shuffled, and too large to copy."""
+        parts = ((0, cut), (cut, self.y.size))
+        before, after = (
+            LabelledRows(slice_mapped_rows(self.X, a, b), self.y[a:b], self.weight[a:b])
+            for a, b in parts
+        )
+        return before, after
+
     def without_zero_weights(self) -> "LabelledRows":
         """Leave out rows of weight 0: a solver must not even visit them."""
         if np.count_nonzero(self.weight) == self.weight.size:
@@ -136,15 +145,9 @@ def _split(
     rows: LabelledRows, fraction: float, strata: Array | None, seed: int
 ) -> tuple[LabelledRows, LabelledRows]:
     """Return the training rows, and the rows held out."""
-    X, y, weight = rows
-    if is_mapped(X) and y.size > 1:
-        # Stores are shuffled, and too large to copy: hold out the last rows.
-        cut = min(y.size - 1, max(1, round(y.size * (1 - fraction))))
-        first, last = (slice_mapped_rows(X, *part) for part in ((0, cut), (cut, y.size)))
-        return (
-            LabelledRows(first, y[:cut], weight[:cut]),
-            LabelledRows(last, y[cut:], weight[cut:]),
-        )
+    y = rows.y
+    if is_mapped(rows.X) and y.size > 1:
+        return rows.split_mapped(min(y.size - 1, max(1, round(y.size * (1 - fraction)))))
     try:
         training, held_out = train_test_split(
             np.arange(y.size), test_size=fraction, stratify=strata, random_state=seed

@@ -49,10 +49,10 @@ class SoftmaxPathModel:
         )
         self.model.set_callbacks()
         self.model.n_features_in_ = estimator.n_features_in_
-        X, y, self.weight = split.held_out
+        X, y, weight = split.held_out
         most = max(_FEWEST_ROWS, _MOST_SCORES // classes.size)
         chosen = np.linspace(0, y.size - 1, min(most, y.size)).astype(np.int64)
-        self.X, self.y, self.weight = load_rows(X, chosen), y[chosen], self.weight[chosen]
+        self.X, self.y, self.weight = load_rows(X, chosen), y[chosen], weight[chosen]
         self.rate: float | None = None  # if it is searched for
         if estimator.learning_rate == "auto" and not estimator._traits.is_full_batch:
             self._search_rate(seed)

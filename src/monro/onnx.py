@@ -194,13 +194,22 @@ def _convert_regressor(scope: Any, operator: Any, container: Any) -> None:
 def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
     graph = _Graph(scope, operator, container)
     model = graph.model
-    scores = graph.scores(dense_coef(model), model.intercept_)
-    if model.classes_.size == 2:
-        scores = graph.both_signs(scores)
+    binary = model.classes_.size == 2
+    single = graph.scores(dense_coef(model), model.intercept_)
+    scores = graph.both_signs(single) if binary else single
     graph.label(scores)
-    if not model._loss_traits.gives_probabilities or graph.wants_raw_scores():
+    calibrated = hasattr(model, "calibration_")
+    has_proba = calibrated or model._loss_traits.gives_probabilities
+    if not has_proba or graph.wants_raw_scores():
         graph.add("Identity", scores, output=graph.outputs[1])
         return
+    if calibrated:
+        slope, shift = model.calibration_
+        steeper = graph.add("Mul", single, slope)
+        if not binary:
+            graph.add("Softmax", steeper, axis=1, output=graph.outputs[1])
+            return
+        scores = graph.both_signs(graph.add("Add", steeper, shift))
     # σ(s_k), normalised, as the softmax of log σ(s_k): no division by a sum that underflows to 0.
     graph.add("Softmax", graph.log_sigmoid(scores), axis=1, output=graph.outputs[1])
 

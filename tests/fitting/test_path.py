@@ -10,6 +10,7 @@ from monro.fitting.path import (
     between_neighbours,
     follow_path,
     make_splits,
+    ridge_strengths,
     standard_error,
 )
 from monro.fitting.run import LabelledRows
@@ -47,7 +48,7 @@ class Curve:
 def follow(*models, n_rows=100, unit=1.0):
     lines = []
     weights = [np.ones(200) for _ in models]
-    return follow_path(models, weights, n_rows, unit, lines.append), lines
+    return follow_path(models, weights, n_rows, ridge_strengths(unit), lines.append), lines
 
 
 @pytest.mark.parametrize("few", [True, False])
@@ -97,43 +98,43 @@ def test_one_row_cannot_be_split():
 def test_the_least_loss_is_found_between_the_strengths(where):
     path, _ = follow(Curve(lambda x: 1.0 + (x - where) ** 2))
     # The strengths are for 100 rows, the model has 50: alpha·N is the same.
-    assert np.log10(path.alpha * 100) == pytest.approx(where, abs=1e-6)
+    assert np.log10(path.alpha_ * 100) == pytest.approx(where, abs=1e-6)
 
 
 def test_the_path_is_in_units_of_the_rows():
     one, hundred = (follow(Curve(lambda x: x**2), unit=unit)[0] for unit in (1.0, 100.0))
-    assert hundred.records[0]["alpha"] == pytest.approx(100 * one.records[0]["alpha"])
+    assert hundred.alpha_path_[0]["alpha"] == pytest.approx(100 * one.alpha_path_[0]["alpha"])
 
 
 def test_the_path_ends_when_the_loss_clearly_rises():
     path, lines = follow(Curve(lambda x: (x - 1.0) ** 2, noise=1.0))
     # The noise is the same for all strengths: it does not hide the rise.
-    assert [round(np.log10(100 * r["alpha"]), 1) for r in path.records] == [2, 1.5, 1, 0.5, 0]
+    assert [round(np.log10(100 * r["alpha"]), 1) for r in path.alpha_path_] == [2, 1.5, 1, 0.5, 0]
     assert lines[0].startswith(f"strength 1 of at most {MOST_STRENGTHS}: ")
 
 
 def test_the_path_goes_on_while_a_rise_may_be_chance():
     path, _ = follow(Curve(lambda x: 1e-3 * (x - 1.0) ** 2, weak_noise=1.0))
-    assert len(path.records) > 5
+    assert len(path.alpha_path_) > 5
 
 
 def test_a_loss_that_only_falls_takes_the_weakest_strength():
     path, _ = follow(Curve(lambda x: x))
-    assert len(path.records) == MOST_STRENGTHS
-    assert path.alpha == path.records[-1]["alpha"]
+    assert len(path.alpha_path_) == MOST_STRENGTHS
+    assert path.alpha_ == path.alpha_path_[-1]["alpha"]
 
 
 def test_splits_are_judged_together():
     # Neither split alone has its least loss at 1.
     models = [Curve(lambda x, shift=shift: (x - shift) ** 2) for shift in (-0.5, 0.5)]
     path, _ = follow(*models)
-    assert path.alpha * 100 == pytest.approx(1.0)
-    assert all(len(model.asked) == len(path.records) for model in models)
+    assert path.alpha_ * 100 == pytest.approx(1.0)
+    assert all(len(model.asked) == len(path.alpha_path_) for model in models)
 
 
 def test_losses_that_are_not_finite_end_the_path():
     path, _ = follow(Curve(lambda x: np.inf if x < -0.1 else x))
-    assert path.alpha == path.records[-1]["alpha"]
+    assert path.alpha_ == path.alpha_path_[-1]["alpha"]
     assert "alpha" in message(ValueError, follow, Curve(lambda x: np.nan))
 
 

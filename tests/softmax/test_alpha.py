@@ -7,7 +7,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
 import monro
-from monro import LinearClassifier, SoftmaxClassifier
+from monro import SoftmaxClassifier
 from monro.fitting.path import make_splits
 from monro.softmax.training.planning import STREAM_ALPHA
 from tests.callbacks import Recorder, expected_events, killed_after
@@ -137,9 +137,9 @@ def test_progress_shows_each_strength(capsys):
 def test_a_matrix_of_labels_is_split_by_its_rows(monkeypatch):
     seen = []
 
-    def recorded(rows, strata, groups, seed):
-        seen.append(groups)
-        return make_splits(rows, strata, groups, seed)
+    def recorded(rows, strata, numbers, seed, cv):
+        seen.append(numbers)
+        return make_splits(rows, strata, numbers, seed, cv)
 
     monkeypatch.setattr("monro.softmax.base.make_splits", recorded)
     rng = np.random.default_rng(0)
@@ -191,9 +191,26 @@ def test_batches_take_a_fixed_strength_or_that_of_the_fit():
     assert_same_bits(model.partial_fit(X, y), number.partial_fit(X, y))
 
 
+def test_a_fit_that_continues_keeps_its_strength():
+    X, y = make_data()
+    model = SoftmaxClassifier(alpha="auto", warm_start=True, **SHORT).fit(X, y)
+    path = model.alpha_path_
+    assert model.fit(X, y).alpha_path_ is path
+
+
+def test_rows_of_weight_zero_do_not_move_the_rows_of_cv():
+    X, y = make_data(n=120)
+    weight = np.where(np.arange(120) % 5 == 0, 0.0, 1.0)
+    halves = [(np.arange(60), np.arange(60, 120)), (np.arange(60, 120), np.arange(60))]
+    kept = np.flatnonzero(weight)
+    among = [(np.flatnonzero(kept < 60), np.flatnonzero(kept >= 60))]
+    among += [(judged, training) for training, judged in among]
+    one = SoftmaxClassifier(alpha="auto", cv=halves, **SHORT).fit(X, y, weight)
+    two = SoftmaxClassifier(alpha="auto", cv=among, **SHORT).fit(X[kept], y[kept])
+    assert one.alpha_path_ == two.alpha_path_
+
+
 def test_refusals():
     X, y = make_data(n=40)
-    fit = SoftmaxClassifier(alpha="auto", warm_start=True).fit
-    assert "warm_start" in message(ValueError, fit, X, y)
     assert "alpha" in message(ValueError, SoftmaxClassifier(alpha="best").fit, X, y)
-    assert "alpha" in message(ValueError, LinearClassifier(alpha="auto").fit, X, y > 0)
+    assert "cv" in message(ValueError, SoftmaxClassifier(alpha="auto", cv="all").fit, X, y)

@@ -65,16 +65,31 @@ def check_epochs(estimator: Any) -> None:
         check_number("tol", estimator.tol, 0.0)
 
 
-def check_common(
-    estimator: Any, rates: Iterable[str] = ("auto",), *, takes_auto_alpha: bool = False
-) -> None:
+def check_cv(cv: Any) -> None:
+    """Raise unless cv is None, a number of folds, a splitter, or an iterable of pairs."""
+    if isinstance(cv, Integral) and not isinstance(cv, bool):
+        check_integer("cv", cv, 2)
+    elif cv is not None and (isinstance(cv, (str, bool)) or not _gives_pairs(cv)):
+        raise ValueError(
+            f"cv={cv!r}: give None, a number of folds, a splitter of scikit-learn, or pairs of "
+            "indices (rows to train on, rows to judge by)"
+        )
+
+
+def _gives_pairs(cv: Any) -> bool:
+    return hasattr(cv, "split") or isinstance(cv, Iterable)
+
+
+def check_common(estimator: Any, rates: Iterable[str] = ("auto",)) -> None:
     """Check the parameters that all linear and softmax estimators share, one at a time.
 
-    `rates` are the names that the learning rate may have; alpha may be "auto" if
-    `takes_auto_alpha`.
+    `rates` are the names that the learning rate may have.
     """
-    if not (takes_auto_alpha and estimator.alpha == "auto"):
+    if isinstance(estimator.alpha, str):
+        check_choice("alpha", estimator.alpha, ["auto"])
+    else:
         check_number("alpha", estimator.alpha, 0.0)
+    check_cv(estimator.cv)
     check_rate("learning_rate", estimator.learning_rate, rates)
     check_integer("max_epochs", estimator.max_epochs, 1)
     for name in ("fit_intercept", "early_stopping", "warm_start"):

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from monro.fitting.run import Run
+from monro.fitting.run import CHOSEN, Run
 from monro.fitting.trainer import Record, Trainer
 from monro.progress import Progress
 
@@ -80,8 +80,11 @@ def train(run: Run, trainer: Trainer) -> None:
                     "stopped": stop,
                     "best_loss": stopper.best,
                     "idle": stopper.idle,
-                    "path": getattr(estimator, "alpha_path_", None),
-                    "alpha": getattr(estimator, "alpha_", None),
+                    "chosen": {
+                        name: getattr(estimator, name)
+                        for name in CHOSEN
+                        if hasattr(estimator, name)
+                    },
                 }
                 checkpoint.save(notes, trainer, best, now=stop or trainer.epochs == epochs)
     if best is not None:

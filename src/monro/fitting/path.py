@@ -10,19 +10,22 @@ path side by side, and every row is judged once.
 """
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
+from numbers import Integral
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
-from monro.fitting.run import LabelledRows
+from monro.fitting.run import CHOSEN, LabelledRows
 from monro.mapped.chunked_arrays import is_mapped
 from monro.rows import Array
 
 MOST_STRENGTHS = 13
-_STRONGEST = 100.0  # alpha·N, in units of the mean squared length of the rows
-_FACTOR = 10.0**0.5  # between neighbours
+_STRONGEST_RIDGE = 100.0  # alpha·N, in units of the mean squared length of the rows
+_RIDGE_FACTOR = 10.0**0.5  # between neighbours
+_LASSO_FACTOR = 10.0**0.25
 _FEW_ROWS = 3000  # with fewer, folds
 _FOLDS = 5
 _FEWEST_JUDGED, _MOST_JUDGED = 1000, 20_000
@@ -44,6 +47,40 @@ class PathModel(Protocol):
         """Return the number of weights that are not zero."""
 
 
+def ridge_strengths(unit: float) -> Array:
+    """Return strengths ``alpha·N``, from strong to weak, for rows of this mean squared length."""
+    return _STRONGEST_RIDGE * (unit or 1.0) * _RIDGE_FACTOR ** -np.arange(MOST_STRENGTHS)
+
+
+def lasso_strengths(strongest: float) -> Array:
+    """Return strengths ``alpha·N``, beginning with the weakest one that leaves no weight."""
+    return (strongest or 1.0) * _LASSO_FACTOR ** -np.arange(MOST_STRENGTHS)
+
+
+def resolved_alpha(estimator: Any, of_streams: float) -> float:
+    """Return alpha, or what "auto" was resolved to.
+
+    `partial_fit`, which sees no rows to compare strengths by, takes that of the fit it continues,
+    or a fixed one.
+    """
+    if estimator.alpha != "auto":
+        return float(estimator.alpha)
+    return float(getattr(estimator, "alpha_", of_streams))
+
+
+def needs_path(estimator: Any, *, continues: bool) -> bool:
+    """Return whether to resolve alpha="auto"; forget what an earlier fit has chosen.
+
+    A fit that `continues` an earlier one has its strength.
+    """
+    auto = bool(estimator.alpha == "auto")
+    if auto and continues and hasattr(estimator, "alpha_"):
+        return False
+    for name in CHOSEN:
+        estimator.__dict__.pop(name, None)
+    return auto
+
+
 class Split(NamedTuple):
     """The rows of one fit of the path, and those that judge it."""
 
@@ -51,59 +88,89 @@ class Split(NamedTuple):
     held_out: LabelledRows
 
 
-class Path(NamedTuple):
-    """The strength chosen, and what the choice was made by."""
+class StrengthPath(NamedTuple):
+    """The strength chosen and what it was chosen by: the attributes of estimators."""
 
-    alpha: float
-    records: list[dict[str, Any]]  # alpha, mean, standard_error, nonzeros: strong to weak
+    alpha_: float
+    alpha_path_: list[dict[str, Any]]  # alpha, mean, standard_error, nonzeros: strong to weak
 
 
 def make_splits(
-    rows: LabelledRows, strata: Array | None, groups: Array | None, seed: int
+    rows: LabelledRows,
+    strata: Array | None,
+    numbers: Array | None,
+    seed: int,
+    cv: Any = None,
 ) -> list[Split]:
-    """Return the splits of a path: folds of few rows, one hold-out of many.
+    """Return the splits of a path: by default folds of few rows, one hold-out of many.
 
     Parameters
     ----------
     rows : LabelledRows
     strata : array, optional
         Labels of which each part should have its share.
-    groups : array, optional
-        Rows of equal numbers stay together, as the examples made of one row with several labels.
+    numbers : array, optional
+        The row of the data that each of `rows` was made of. Those of the same row stay together,
+        and the indices that `cv` gives are these numbers.
     seed : int
+    cv : int, splitter or iterable, optional
+        The number of folds, a splitter of scikit-learn, or pairs of indices to train and to judge.
     """
     n = rows.y.size
     judged = min(n // 2, max(_FEWEST_JUDGED, min(n // 10, _MOST_JUDGED)))
     if is_mapped(rows.X) and n > 1:
+        if cv is not None:
+            raise ValueError("cv is for rows in memory: of a store the last rows are held out")
         return [Split(*rows.split_mapped(n - judged))]
-    few = n < _FEW_ROWS
-    most = n if groups is None else np.unique(groups).size
-    folds = min(_FOLDS if few else n // judged, most)
+    if cv is not None and not isinstance(cv, Integral):
+        return [_take(rows, *pair) for pair in _given_pairs(cv, rows, numbers)]
+    few = n < _FEW_ROWS or cv is not None
+    most = n if numbers is None else np.unique(numbers).size
+    folds = min(int(cv or _FOLDS) if few else n // judged, most)
     if folds < 2:
         raise ValueError(f"alpha='auto' needs rows to hold out, X has {n}: give alpha a number")
     if strata is not None and np.unique(strata, return_counts=True)[1].min() < folds:
         strata = None
-    parts = _splitter(folds, strata, groups, seed).split(np.zeros(n), strata, groups)
-    return [
-        Split(rows.take(np.sort(training)), rows.take(np.sort(held_out)))
-        for training, held_out in islice(parts, folds if few else 1)
+    if numbers is not None and most < n:
+        kind: Any = GroupKFold
+    else:
+        kind, numbers = (KFold if strata is None else StratifiedKFold), None
+    splitter = kind(folds, shuffle=True, random_state=seed)
+    parts = islice(splitter.split(np.zeros(n), strata, numbers), folds if few else 1)
+    return [_take(rows, *pair) for pair in parts]
+
+
+def _take(rows: LabelledRows, training: Array, held_out: Array) -> Split:
+    return Split(rows.take(np.sort(training)), rows.take(np.sort(held_out)))
+
+
+def _given_pairs(cv: Any, rows: LabelledRows, numbers: Array | None) -> list[tuple[Array, Array]]:
+    """Return the pairs of a splitter or an iterable, as indices of `rows`."""
+    numbers = np.arange(rows.y.size) if numbers is None else numbers
+    units, first, unit = np.unique(numbers, return_index=True, return_inverse=True)
+    if hasattr(cv, "split"):
+        pairs = cv.split(np.zeros((units.size, 1)), rows.y[first])
+    else:
+        pairs = [tuple(np.flatnonzero(np.isin(units, part)) for part in pair) for pair in cv]
+    found = [
+        (np.flatnonzero(np.isin(unit, training)), np.flatnonzero(np.isin(unit, judged)))
+        for training, judged in pairs
     ]
-
-
-def _splitter(folds: int, strata: Array | None, groups: Array | None, seed: int) -> Any:
-    if groups is not None:
-        return GroupKFold(folds, shuffle=True, random_state=seed)
-    kind = KFold if strata is None else StratifiedKFold
-    return kind(folds, shuffle=True, random_state=seed)
+    if not found or any(part.size == 0 for pair in found for part in pair):
+        raise ValueError("cv: give pairs of indices, of rows to train on and of rows to judge by")
+    return found
 
 
 def follow_path(
     models: Sequence[PathModel],
     weights: Sequence[Array],
     n_rows: int,
-    unit: float,
+    strengths: Array,
     say: Callable[[str], None],
-) -> Path:
+    *,
+    keep: Callable[[], None] = lambda: None,
+    n_jobs: int = 1,
+) -> StrengthPath:
     """Fit with weaker and weaker penalties, until the loss of the rows held out clearly rises.
 
     Parameters
@@ -114,20 +181,32 @@ def follow_path(
         The weights of the rows that each model is judged by.
     n_rows : int
         The rows that the strength chosen is for.
-    unit : float
-        The mean squared length of the rows.
+    strengths : array
+        Those to try, as ``alpha·N``, from strong to weak.
     say : callable
         Shows a line.
+    keep : callable
+        Is called whenever the fits are the best so far.
+    n_jobs : int
+        The number of splits to fit at a time.
     """
     share = np.concatenate(weights)
     share = share / share.sum()
     path: list[dict[str, Any]] = []
     best: Array = np.zeros(0)  # losses at the best strength so far
-    for k in range(MOST_STRENGTHS):
-        total = _STRONGEST * (unit or 1.0) / _FACTOR**k
-        for model in models:
+
+    def losses_at(total: float) -> Array:
+        def refit(model: PathModel) -> Array:
             model.refit(total / model.n_rows)
-        losses = np.concatenate([model.losses() for model in models])
+            return model.losses()
+
+        if n_jobs == 1 or len(models) == 1:
+            return np.concatenate([refit(model) for model in models])
+        with ThreadPoolExecutor(min(n_jobs, len(models))) as pool:
+            return np.concatenate(list(pool.map(refit, models)))
+
+    for k, total in enumerate(strengths.tolist()):
+        losses = losses_at(total)
         mean = float(share @ losses)
         if not np.isfinite(mean):
             break  # a weaker penalty would diverge as well
@@ -140,12 +219,13 @@ def follow_path(
             }
         )
         say(
-            f"strength {k + 1} of at most {MOST_STRENGTHS}: alpha {total / n_rows:.3g}, "
+            f"strength {k + 1} of at most {strengths.size}: alpha {total / n_rows:.3g}, "
             f"loss held out {mean:.5g}"
         )
         least = _least(path)
         if least == k:
             best = losses
+            keep()
         # One weaker neighbour may be worse by chance.
         elif k > least + 1:
             rise = losses - best
@@ -153,7 +233,7 @@ def follow_path(
                 break
     if not path:
         raise ValueError("alpha='auto': no strength gives a finite loss; give alpha a number")
-    return Path(between_neighbours(path), path)
+    return StrengthPath(between_neighbours(path), path)
 
 
 def standard_error(values: Array, share: Array) -> float:

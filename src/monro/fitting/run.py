@@ -14,6 +14,9 @@ from monro.mapped.matrices import select_rows, slice_mapped_rows
 from monro.rows import Array
 from monro.saving.checkpoint import Checkpoint, fingerprint
 
+# Attributes that alpha="auto" sets before the whole fit begins.
+CHOSEN = ("alpha_", "alpha_path_", "calibration_")
+
 
 class LabelledRows(NamedTuple):
     """Rows, their labels or targets, and their weights."""
@@ -131,6 +134,14 @@ class Run:
     def resumes(self) -> bool:
         """Whether the fit resumes from a checkpoint."""
         return self.checkpoint is not None and self.checkpoint.found
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """What alpha="auto" had chosen, if the fit resumes from a checkpoint."""
+        if self.checkpoint is None or not self.checkpoint.found:
+            return {}
+        found: dict[str, Any] = self.checkpoint.about("chosen")
+        return found
 
     def hold_out(self) -> None:
         """Hold rows out if the estimator uses early stopping; scale the weights to mean 1."""

@@ -12,12 +12,27 @@ from sklearn.utils.validation import check_is_fitted
 from monro.checks.rows import validate_rows
 from monro.estimator import Estimator
 from monro.fitting.epochs import train, train_batch
+from monro.fitting.path import (
+    follow_path,
+    lasso_strengths,
+    make_splits,
+    needs_path,
+    resolved_alpha,
+    ridge_strengths,
+)
 from monro.fitting.run import LabelledRows, Run
 from monro.linear.centring import with_centre
 from monro.linear.columns import Columns, used_columns
 from monro.linear.examples import Examples
-from monro.linear.objective import curvature_ratio
+from monro.linear.objective import curvature_ratio, losses_of, mean_sqnorm
 from monro.linear.parameters import check_combination
+from monro.linear.path_model import (
+    LinearPathModel,
+    few_enough_for_columns,
+    fits_of,
+    sample_rows,
+    strongest_lasso,
+)
 from monro.linear.problem import Problem, columns_of
 from monro.linear.rate import choose_rate
 from monro.linear.solvers import SOLVERS, make_solver, solvers_that
@@ -27,8 +42,11 @@ from monro.losses import Loss, LossTraits
 from monro.mapped.chunked_arrays import empty_alongside, is_mapped
 from monro.mapped.matrices import row_chunks
 from monro.penalties import ElasticNet, Penalty, Ridge
+from monro.progress import Progress
 from monro.rows import Array
 from monro.saving.container import Contents
+
+STREAM_ALPHA = 1e-5  # of partial_fit with alpha="auto"
 
 
 def suited_solver(epochs: float, n_examples: int, n_features: int) -> str:
@@ -54,7 +72,7 @@ class LinearBase(Estimator):
 
     def _penalty(self) -> Penalty:
         """Return the penalty on the weights."""
-        ridge = Ridge(float(self.alpha))
+        ridge = Ridge(resolved_alpha(self, STREAM_ALPHA))
         return ElasticNet(ridge.strength, float(self.l1_ratio)) if self.l1_ratio else ridge
 
     @property
@@ -76,11 +94,54 @@ class LinearBase(Estimator):
         """Train for up to max_epochs, or max_steps, on checked rows."""
         self.__dict__.pop("_layout", None)  # that of an earlier fit
         run = Run.start(self, rows.without_zero_weights(), checkpoint, STATES)
+        if needs_path(self, continues=self.warm_start and hasattr(self, "coef_")):
+            found = run.chosen or self._choose_alpha(run, np.flatnonzero(rows.weight))
+            self.__dict__.update(found)
         columns = self._columns(run.rows.X)
         run.hold_out()
         with self._trainer(run.rows, columns, run.seed, held_out=run.held_out) as trainer:
             train(run, trainer)
         return self
+
+    def _choose_alpha(self, run: Run, numbers: Array) -> dict[str, Any]:
+        """Resolve alpha="auto"; return the attributes to set."""
+        n = run.rows.y.size
+        rows, chosen = sample_rows(run.rows.with_mean_weight_one(), run.seed)
+        numbers = numbers if chosen is None else numbers[chosen]
+        problems = self._problems(rows, Columns(rows.X.shape[1]))
+        if self.l1_ratio:
+            strengths = lasso_strengths(strongest_lasso(problems, float(self.l1_ratio)))
+        else:
+            every = np.arange(rows.y.size)
+            strengths = ridge_strengths(mean_sqnorm(problems[0].examples.rows, every))
+        splits = make_splits(rows, self._strata(rows.y), numbers, run.seed, self.cv)
+        models = [LinearPathModel(self, split, fits_of(problems[0]), run.seed) for split in splits]
+
+        def keep() -> None:
+            for model in models:
+                model.keep()
+
+        with Progress(self.verbose > 0, "alpha", strengths.size, n) as progress:
+            weights = [model.held_out.weight for model in models]
+            path = follow_path(
+                models, weights, n, strengths, progress.say, keep=keep, n_jobs=self._threads()
+            )
+        scores = np.concatenate([model.kept for model in models])
+        y = np.concatenate([model.held_out.y for model in models])
+        return path._asdict() | self._calibrate(scores, y, np.concatenate(weights))
+
+    def _calibrate(self, scores: Array, y: Array, weight: Array) -> dict[str, Any]:
+        """Return attributes found on the rows held out, given their scores at the best strength."""
+        return {}
+
+    def _losses_of(self, scores: Array, y: Array) -> Array:
+        """Return the loss of each row, the mean over models, given their scores."""
+        total, losses = np.zeros(y.size), np.empty(y.size)
+        for column, target in zip(scores.T, self._targets(y), strict=True):
+            losses_of(self._loss(), np.ascontiguousarray(column), target, losses)
+            total += losses
+        mean: Array = total / scores.shape[1]
+        return mean
 
     def _partial_fit(self, rows: LabelledRows) -> Self:
         """Take one epoch over a batch; learning rates continue to fall from where they were."""
@@ -212,10 +273,13 @@ class LinearBase(Estimator):
         if self.solver != "auto":
             return str(self.solver)
         scheduled = self.schedule != "bottou" or self.learning_rate != "auto" or self.decay != 1
+        mapped = isinstance(problem.examples.rows.data, np.memmap)
+        by_rows = streaming or scheduled or mapped or problem.loss.traits.has_kink
         if problem.penalty.has_kink:
-            mapped = isinstance(problem.examples.rows.data, np.memmap)
-            by_rows = streaming or scheduled or mapped or problem.loss.traits.has_kink
             return "implicit" if by_rows else "coordinate"
+        by_rows = by_rows or self.center or self.max_steps is not None
+        if self.alpha == "auto" and not by_rows and few_enough_for_columns(problem):
+            return "coordinate"
         if streaming or scheduled or self.alpha == 0:
             return "aisgd"
         epochs = curvature_ratio(problem, rng)

@@ -1,10 +1,10 @@
 """LinearClassifier: SVM and logistic regression."""
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
@@ -14,6 +14,7 @@ from monro.checks.labels import apply_class_weight, encode_classes
 from monro.checks.rows import row_weights, validate_rows
 from monro.fitting.run import LabelledRows
 from monro.linear.base import LinearBase
+from monro.linear.calibration import fit_calibration
 from monro.linear.parameters import check_linear_parameters, has_partial_fit
 from monro.losses import CLASSIFICATION
 from monro.mapped.chunked_arrays import take_from_table
@@ -153,8 +154,9 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
         loss: str = "hinge",
         solver: str = "auto",
         schedule: str = "bottou",
-        alpha: float = 1e-5,
+        alpha: float | Literal["auto"] = 1e-5,
         l1_ratio: float = 0.0,
+        cv: Any = None,
         learning_rate: float | str = "auto",
         decay: float = 1.0,
         skip: int | None = None,
@@ -177,6 +179,7 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
         self.schedule = schedule
         self.alpha = alpha
         self.l1_ratio = l1_ratio
+        self.cv = cv
         self.learning_rate = learning_rate
         self.decay = decay
         self.skip = skip
@@ -272,6 +275,17 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
         labels: Array = self.classes_[y]
         return labels
 
+    def _losses_of(self, scores: Array, y: Array) -> Array:
+        if scores.shape[1] == 1 or not self._loss_traits.gives_probabilities:
+            return super()._losses_of(scores, y)
+        losses: Array = -log_softmax(scores, axis=1)[np.arange(y.size), y]
+        return losses
+
+    def _calibrate(self, scores: Array, y: Array, weight: Array) -> dict[str, Any]:
+        if scores.shape[1] == 1 and self._loss_traits.gives_probabilities:
+            return {}  # as they should be: the strength was chosen by their log-loss
+        return {"calibration_": list(fit_calibration(scores, y, weight))}
+
     def _strata(self, y: Array) -> Array | None:
         return y if np.unique(y, return_counts=True)[1].min() > 1 else None
 
@@ -344,17 +358,29 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
 
     def _has_proba(self) -> bool:
         able = [name for name, loss in self._losses.items() if loss.traits.gives_probabilities]
-        if self.loss not in able:
+        if self.loss not in able and self.alpha != "auto":
             needed = " or ".join(f"loss={name!r}" for name in able)
-            raise AttributeError(f"predict_proba needs {needed}, this is loss={self.loss!r}")
+            raise AttributeError(
+                f"predict_proba needs {needed} or alpha='auto', this is loss={self.loss!r} with "
+                f"alpha={self.alpha!r}"
+            )
         return True
 
     @available_if(_has_proba)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
-        """Return the probability of each class, for loss="log"; one-vs-rest ones are normalised."""
+        """Return the probability of each class, for loss="log" or alpha="auto".
+
+        One-vs-rest probabilities are normalised. With alpha="auto" they are found from the scores
+        by a slope (and for two classes a shift) that the rows held out determine
+        (``calibration_``); for loss="log" and two classes there is no need of it.
+        """
         scores = self.decision_function(X)
+        slope, shift = self._calibration()
         if scores.ndim == 1:
-            return np.column_stack([expit(-scores), expit(scores)])
+            log_odds = slope * scores + shift
+            return np.column_stack([expit(-log_odds), expit(log_odds)])
+        if hasattr(self, "calibration_"):
+            return np.asarray(softmax(slope * scores, axis=1))
         # Relative to the most likely class, so that no row sums to 0.
         log_odds = -np.logaddexp(0.0, -scores)
         proba = np.exp(log_odds - log_odds.max(axis=1, keepdims=True))
@@ -364,7 +390,23 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithm of `predict_proba`."""
         scores = self.decision_function(X)
+        slope, shift = self._calibration()
         if scores.ndim == 1:
-            return np.column_stack([-np.logaddexp(0.0, scores), -np.logaddexp(0.0, -scores)])
+            log_odds = slope * scores + shift
+            return np.column_stack([-np.logaddexp(0.0, log_odds), -np.logaddexp(0.0, -log_odds)])
+        if hasattr(self, "calibration_"):
+            return np.asarray(log_softmax(slope * scores, axis=1))
         log_odds = -np.logaddexp(0.0, -scores)
         return np.asarray(log_odds - np.logaddexp.reduce(log_odds, axis=1, keepdims=True))
+
+    def _calibration(self) -> tuple[float, float]:
+        """Return the slope and shift of scores."""
+        if hasattr(self, "calibration_"):
+            slope, shift = self.calibration_
+            return slope, shift
+        if not self._loss_traits.gives_probabilities:
+            raise AttributeError(
+                f"loss={self.loss!r}: probabilities are found by fit with alpha='auto', not by "
+                "partial_fit; or use loss='log'"
+            )
+        return 1.0, 0.0

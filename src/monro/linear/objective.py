@@ -29,6 +29,13 @@ def single_loss(loss: Loss, p: float, y: float) -> float:
 
 
 @kernel
+def losses_of(loss: Loss, p: Array, y: Array, losses: Array) -> None:
+    """Write the loss of each prediction."""
+    for i in range(p.size):
+        losses[i] = value(loss, p[i], y[i])
+
+
+@kernel
 def total_sqnorm(rows: Any, order: Array) -> float:
     """Return the sum of ``‖x_i‖²`` over `order`."""
     total = 0.0

@@ -1,7 +1,7 @@
 """LinearRegressor: least squares, absolute, Huber and Poisson regression."""
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -57,8 +57,9 @@ class LinearRegressor(RegressorMixin, LinearBase):  # type: ignore[misc]
         delta: float = 1.35,
         solver: str = "auto",
         schedule: str = "bottou",
-        alpha: float = 1e-5,
+        alpha: float | Literal["auto"] = 1e-5,
         l1_ratio: float = 0.0,
+        cv: Any = None,
         learning_rate: float | str = "auto",
         decay: float = 1.0,
         skip: int | None = None,
@@ -83,6 +84,7 @@ class LinearRegressor(RegressorMixin, LinearBase):  # type: ignore[misc]
         self.schedule = schedule
         self.alpha = alpha
         self.l1_ratio = l1_ratio
+        self.cv = cv
         self.learning_rate = learning_rate
         self.decay = decay
         self.skip = skip

@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
+from monro.fitting.run import CHOSEN
 from monro.linear.solvers import SOLVERS
 from monro.linear.trainer import LinearFit
 from monro.rows import Array
@@ -17,7 +18,15 @@ from monro.saving.states import Axis, arrays_of, flatten, unflatten
 STATES = {
     name: kind for traits in SOLVERS.values() for name, kind in traits.make.state_types.items()
 }
-_ATTRIBUTES = ("n_features_in_", "n_iter_", "history_", "solver_", "learning_rate_", "_layout")
+_ATTRIBUTES = (
+    "n_features_in_",
+    "n_iter_",
+    "history_",
+    "solver_",
+    "learning_rate_",
+    "_layout",
+    *CHOSEN,
+)
 
 
 def dense_coef(estimator: Any) -> Array:

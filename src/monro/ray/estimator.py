@@ -39,6 +39,8 @@ class RayEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return {name: value for name, value in given.items() if name not in _CLUSTER_PARAMETERS}
 
     def _check_cluster_parameters(self) -> None:
+        if isinstance(self.alpha, str):
+            raise ValueError(f"alpha={self.alpha!r} is not for Ray: give a number")
         if self.workers is not None:
             check_integer("workers", self.workers, 1)
         check_integer("max_failures", self.max_failures, 0)

@@ -169,7 +169,7 @@ class AveragingTrainer(RetryingTrainer):
         """
         before = start.now or LinearModel(*(np.zeros_like(part) for part in ends[0]))
         moves = [[part - was for part, was in zip(end, before, strict=True)] for end in ends]
-        weight = (self.estimator.alpha, bias_prox_strength(self.estimator._loss()))
+        weight = (float(self.estimator.alpha), bias_prox_strength(self.estimator._loss()))
         total = [np.sum(each, axis=0) for each in zip(*moves, strict=True)]
         sum_of_squares = sum(
             c * float(np.sum(p * p)) for m in moves for c, p in zip(weight, m, strict=True)
@@ -195,7 +195,7 @@ class AveragingTrainer(RetryingTrainer):
     def _objective(self) -> float:
         losses = self.workers.results(self.workers.call_all("loss", self.iterates.mean))
         coef = self.solution()["coef_"]
-        ridge = self.estimator.alpha / 2 * np.einsum("kf,kf->k", coef, coef).mean()
+        ridge = float(self.estimator.alpha) / 2 * np.einsum("kf,kf->k", coef, coef).mean()
         return float(sum(losses) / self.size + ridge)
 
     # ------------------------------------------------------------------------------------- results

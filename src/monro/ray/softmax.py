@@ -159,8 +159,6 @@ class RaySoftmaxClassifier(RayEstimator):
         self
         """
         local = self._local()
-        if isinstance(self.alpha, str):
-            raise ValueError("alpha='auto' is for SoftmaxClassifier: on Ray give alpha a number")
         check_softmax_parameters(local)
         self._check_cluster_parameters()
         seed = self._seed()

@@ -89,7 +89,10 @@ def _plain(value: Any) -> Any:
 
 def get_parameters(estimator: Any) -> dict[str, Any]:
     """Return the parameters of an estimator in a form that JSON can represent."""
-    return {name: _plain(value) for name, value in estimator.get_params(deep=False).items()}
+    parameters = {name: _plain(value) for name, value in estimator.get_params(deep=False).items()}
+    if not isinstance(parameters.get("cv"), int):  # a splitter is not saved
+        parameters.pop("cv", None)
+    return parameters
 
 
 def set_parameters(estimator: Any, parameters: dict[str, Any]) -> None:

@@ -9,7 +9,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from monro.fitting.epochs import train, train_batch
-from monro.fitting.path import MOST_STRENGTHS, Path, follow_path, make_splits
+from monro.fitting.path import (
+    follow_path,
+    make_splits,
+    needs_path,
+    resolved_alpha,
+    ridge_strengths,
+)
 from monro.fitting.run import LabelledRows, Run
 from monro.mapped.chunked_arrays import count_codes
 from monro.mapped.matrices import in_memory
@@ -39,7 +45,7 @@ from monro.softmax.training.initial import local_variables, new_softmax_state, r
 from monro.softmax.training.lbfgs import fit_lbfgs
 from monro.softmax.training.monitoring import LossSample, sample_for_loss
 from monro.softmax.training.path_model import SoftmaxPathModel
-from monro.softmax.training.planning import explain, make_plan, resolved_alpha
+from monro.softmax.training.planning import STREAM_ALPHA, explain, make_plan
 from monro.softmax.training.problem import SoftmaxProblem, in_precision, make_problem
 from monro.softmax.training.rate import choose_rate, theorem_rate
 from monro.softmax.training.trainer import SoftmaxTrainer
@@ -103,11 +109,10 @@ class SoftmaxBase(PosteriorSummary):
             self._forget()
         self.classes_ = classes
         self.history_ = []
-        for name in ("alpha_", "alpha_path_"):
-            self.__dict__.pop(name, None)
-        if self.alpha == "auto":
-            kept = None if groups is None else groups[np.flatnonzero(rows.weight)]
-            self.alpha_, self.alpha_path_ = self._choose_alpha(run, kept)
+        if needs_path(self, continues=earlier is not None):
+            numbers = np.arange(rows.y.size) if groups is None else groups
+            kept = numbers[np.flatnonzero(rows.weight)]
+            self.__dict__.update(run.chosen or self._choose_alpha(run, kept))
         if self._traits.is_full_batch:
             return self._fit_lbfgs(run.rows, earlier)
         run.hold_out()
@@ -115,19 +120,18 @@ class SoftmaxBase(PosteriorSummary):
             train(run, trainer)
         return self
 
-    def _choose_alpha(self, run: Run, groups: Array | None) -> Path:
-        """Resolve alpha="auto", or read from the checkpoint what it was resolved to."""
-        if run.resumes:
-            assert run.checkpoint is not None
-            return Path(run.checkpoint.about("alpha"), run.checkpoint.about("path"))
+    def _choose_alpha(self, run: Run, numbers: Array) -> dict[str, Any]:
+        """Resolve alpha="auto"; return the attributes to set."""
         rows = run.rows
         _, sqnorm = in_precision(rows.X, rows.y, self.dtype)
         unit = float(sqnorm.mean(dtype=np.float64))
-        splits = make_splits(rows, self._strata(rows.y), groups, run.seed)
+        splits = make_splits(rows, self._strata(rows.y), numbers, run.seed, self.cv)
         models = [SoftmaxPathModel(self, split, self.classes_, run.seed, unit) for split in splits]
-        with Progress(self.verbose > 0, "alpha", MOST_STRENGTHS, rows.y.size) as progress:
+        strengths = ridge_strengths(unit)
+        with Progress(self.verbose > 0, "alpha", strengths.size, rows.y.size) as progress:
             weights = [model.weight for model in models]
-            return follow_path(models, weights, rows.y.size, unit, progress.say)
+            path = follow_path(models, weights, rows.y.size, strengths, progress.say)
+        return path._asdict()
 
     def _trainer(self, run: Run, earlier: SoftmaxFit | None) -> SoftmaxTrainer:
         """Return the trainer of a fit: make its plan, its initial state and its learning rate."""
@@ -266,7 +270,7 @@ class SoftmaxBase(PosteriorSummary):
             y,
             weight,
             n_classes,
-            alpha=resolved_alpha(self),
+            alpha=resolved_alpha(self, STREAM_ALPHA),
             fit_intercept=bool(self.fit_intercept),
             max_epochs=self.max_epochs,
             tol=self.tol,

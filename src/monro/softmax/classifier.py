@@ -83,8 +83,12 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         "augment-reduce" is on all weights, O(K·D), not on those of the classes drawn. "auto" is the
         strength that predicts rows best which were held out: a path of short fits, from strong
         to weak, is judged by their log-loss, in five folds of fewer than 3,000 rows, else on one
-        hold-out; then all rows are fitted. In `partial_fit` "auto" is the strength of the fit that
-        is continued, or 1e-6.
+        hold-out; then all rows are fitted. A fit that continues an earlier one (warm_start,
+        `partial_fit`) takes its strength; `partial_fit` on its own takes 1e-6.
+    cv : int, splitter or iterable, optional
+        How alpha="auto" holds rows out: a number of folds, a splitter of scikit-learn
+        (``TimeSeriesSplit(5)``), or pairs of indices, as ``GroupKFold(5).split(X, y, groups)``
+        gives them. By default as above.
     learning_rate : "auto", "paper" or float
         The initial rate η0. "auto" finds it by short trials, in about a tenth of the fit's time.
         "paper", for "umax" with a radius, is the largest rate of its Theorem 1: safe, and tiny.
@@ -191,6 +195,7 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         examples_per_step: int | None = None,
         classes_per_step: int | None = None,
         alpha: float | Literal["auto"] = 0.0,
+        cv: Any = None,
         learning_rate: float | str = "auto",
         epoch_decay: float | None = None,
         max_epochs: int = 50,
@@ -218,6 +223,7 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         self.examples_per_step = examples_per_step
         self.classes_per_step = classes_per_step
         self.alpha = alpha
+        self.cv = cv
         self.learning_rate = learning_rate
         self.epoch_decay = epoch_decay
         self.max_epochs = max_epochs

@@ -21,7 +21,7 @@ RATES = ("auto", "paper")
 
 def check_softmax_parameters(estimator: Any) -> None:
     """Raise an error that names the valid choices if a parameter or a combination is invalid."""
-    check_common(estimator, RATES, takes_auto_alpha=True)
+    check_common(estimator, RATES)
     check_flag("shuffle", estimator.shuffle)
     check_choice("solver", estimator.solver, SOLVERS)
     check_choice("link", estimator.link, LINKS)
@@ -92,11 +92,6 @@ def _check_combination(estimator: Any) -> None:
         raise ValueError(f"sampling={estimator.sampling!r} is for {able}")
     if estimator.radius is not None and not traits.is_bounded:
         raise ValueError(f"radius is for {solvers_that(lambda t: t.is_bounded)}: leave it None")
-    if estimator.alpha == "auto" and estimator.warm_start:
-        raise ValueError(
-            "alpha='auto' compares strengths from the beginning: use warm_start=False, or give "
-            "alpha a number"
-        )
     if estimator.radius == "paper" and estimator.alpha in (0.0, "auto"):
         raise ValueError("radius='paper' is √(2 log K / alpha): give alpha > 0, or a radius")
     if estimator.learning_rate == "paper":

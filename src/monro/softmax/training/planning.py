@@ -3,6 +3,7 @@
 from typing import Any
 
 from monro.blocks import LANES
+from monro.fitting.path import resolved_alpha
 from monro.softmax.plan import ALL, Plan
 from monro.softmax.rules.umax_bounds import weight_bound
 from monro.softmax.sampling.registry import MAX_EXACT_CLASSES, SAMPLING
@@ -43,21 +44,11 @@ def make_plan(estimator: Any, n_classes: int, mean_sqnorm: float) -> Plan:
         decay=_decay(estimator, examples),
         delta=float(estimator.delta),
         radius=_radius(estimator, n_classes),
-        alpha=resolved_alpha(estimator),
+        alpha=resolved_alpha(estimator, STREAM_ALPHA),
         damping=traits.damping * length if estimator.fit_intercept else 0.0,
         stiffness=0.0 if sampling == ALL else 1.0 / (_NORMALISER_RATE * length),
         dtype=estimator.dtype,
     )
-
-
-def resolved_alpha(estimator: Any) -> float:
-    """Return the strength of the ridge: alpha, or what "auto" was resolved to.
-
-    `partial_fit`, which sees no rows to compare strengths by, takes a fixed one.
-    """
-    if estimator.alpha != "auto":
-        return float(estimator.alpha)
-    return float(getattr(estimator, "alpha_", STREAM_ALPHA))
 
 
 def _radius(estimator: Any, n_classes: int) -> float | None:

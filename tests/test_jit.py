@@ -220,7 +220,8 @@ class Tilted(NamedTuple):
 class Regressor(LinearRegressor):
     _losses = {"tilted": Tilted}
 
-model = Regressor(loss="tilted", solver="sgd", learning_rate=1.0, fit_intercept=False, max_epochs=1)
+model = Regressor(loss="tilted", solver="sgd", alpha=1e-5, learning_rate=1.0,
+                  fit_intercept=False, max_epochs=1)
 print(json.dumps(model.fit([[1.0]], [100.0]).coef_.tolist()))
 """
 

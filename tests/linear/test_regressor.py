@@ -157,7 +157,7 @@ def test_shapes(solver, fit_intercept, form):
     X, y = make_data()
     fit_intercept |= solver == "casgd"  # its centre goes into the intercept
     model = LinearRegressor(
-        solver=solver, fit_intercept=fit_intercept, max_epochs=2, random_state=0
+        solver=solver, fit_intercept=fit_intercept, alpha=1e-5, max_epochs=2, random_state=0
     ).fit(form(X), y)
 
     assert model.coef_.shape == (X.shape[1],)
@@ -192,8 +192,8 @@ def test_a_wide_huber_loss_is_the_squared_loss():
 
 def test_targets_may_be_integers():
     X, y = make_data("poisson")
-    as_float = LinearRegressor(random_state=0).fit(X, y)
-    as_int = LinearRegressor(random_state=0).fit(X, y.astype(int))
+    as_float = LinearRegressor(alpha=1e-5, random_state=0).fit(X, y)
+    as_int = LinearRegressor(alpha=1e-5, random_state=0).fit(X, y.astype(int))
 
     np.testing.assert_array_equal(as_int.coef_, as_float.coef_)
 
@@ -204,7 +204,7 @@ def test_targets_may_be_integers():
 @by_solver_and_loss
 def test_one_row_is_a_valid_fit(solver, loss):
     x = np.array([[0.5, -1.0, 2.0]])
-    model = LinearRegressor(loss=loss, solver=solver, random_state=0).fit(x, [3.0])
+    model = LinearRegressor(loss=loss, solver=solver, alpha=1e-5, random_state=0).fit(x, [3.0])
 
     assert model.n_iter_ == 10
     assert np.isfinite(model.coef_).all()
@@ -218,7 +218,9 @@ def test_one_row_is_a_valid_fit(solver, loss):
 @pytest.mark.parametrize("solver", ["auto", *SOLVERS])
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
 def test_a_row_of_zeros_teaches_the_intercept_only(solver, form):
-    model = LinearRegressor(solver=solver, random_state=0).fit(form(np.zeros((1, 3))), [2.0])
+    model = LinearRegressor(solver=solver, alpha=1e-5, random_state=0).fit(
+        form(np.zeros((1, 3))), [2.0]
+    )
 
     np.testing.assert_array_equal(model.coef_, np.zeros(3))
     assert 0.0 < model.intercept_[0] <= 2.0 + 1e-9

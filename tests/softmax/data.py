@@ -57,13 +57,13 @@ def objective(model, X, y, weight=None):
 
 def best(X, y, weight=None, **parameters):
     """The optimum, by L-BFGS in double precision."""
-    settings = {"solver": "lbfgs", "dtype": "float64", "max_epochs": 500} | parameters
+    settings = {"solver": "lbfgs", "dtype": "float64", "alpha": 0.0, "max_epochs": 500} | parameters
     return SoftmaxClassifier(**settings).fit(X, y, sample_weight=weight)
 
 
 def fitted(X, y, **parameters):
     """A model of a few epochs."""
-    usual = {"random_state": 0, "max_epochs": 5}
+    usual = {"alpha": 0.0, "random_state": 0, "max_epochs": 5}
     if parameters.get("solver") in ADAPTIVE:  # whose own are for tens of thousands of steps
         usual |= {"learning_rate": 0.5, "examples_per_step": 10}
     return SoftmaxClassifier(**usual | parameters).fit(X, y)

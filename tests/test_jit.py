@@ -271,7 +271,7 @@ def test_processes_that_compile_at_the_same_time_do_not_mix_up_their_code(tmp_pa
     (tmp_path / "shared.py").write_text(
         "from monro._jit import kernel\n@kernel\ndef half(x):\n    return x / 2\n"
     )
-    types = ("float64", "float32", "int8", "uint8", "int16", "uint16", "int64", "complex128")
+    types = ("float64", "float32", "int8", "int64")
     for _ in range(2):
         started = [processes.start(halve, tmp_path, name) for name in types]
         assert [processes.status(process) for process in started] == [0] * len(types)

@@ -52,7 +52,7 @@ def wide():
     return X, X.indices[X.indptr[:-1]] % 2
 
 
-@pytest.mark.parametrize("solver", ["dual", "aisgd", "sgd"])
+@pytest.mark.parametrize("solver", ["dual", "aisgd", pytest.param("sgd", marks=thorough)])
 def test_linear_models_do_not_copy_sparse_rows(wide, solver):
     X, y = wide
     assert size(X) > 80
@@ -61,7 +61,7 @@ def test_linear_models_do_not_copy_sparse_rows(wide, solver):
     assert peak(lambda: model.fit(X, y)) < 12
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [pytest.param(np.float32, marks=thorough), np.float64])
 def test_linear_models_do_not_copy_dense_rows(dtype):
     X = np.random.default_rng(0).random((200_000, 20)).astype(dtype)
     model = LinearRegressor(alpha=1e-5, max_epochs=2, random_state=0)

@@ -72,9 +72,13 @@ def converged(**parameters):
 # -------------------------------------------------------------------------------------- the optimum
 
 
-@pytest.mark.parametrize("loss", SMOOTH)
+@pytest.mark.parametrize(
+    ("loss", "form"),
+    thorough_unless(
+        lambda loss, form: form is np.asarray or loss == "log", SMOOTH, [np.asarray, sp.csr_matrix]
+    ),
+)
 @pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
 def test_dual_reaches_the_optimum_that_lbfgs_finds(loss, fit_intercept, form):
     X, y = make_data()
     w, b = reference(loss, X, signs(y), fit_intercept)
@@ -239,7 +243,7 @@ def test_probabilities_far_out_neither_overflow_nor_vanish(n_classes):
         np.testing.assert_allclose(np.exp(log_proba), proba, rtol=1e-9, atol=1e-300)
 
 
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("loss", ["hinge", pytest.param("squared_hinge", marks=thorough)])
 def test_only_log_loss_has_probabilities(loss):
     X, y = make_data()
     model = LinearClassifier(loss=loss, alpha=1e-5).fit(X, y)

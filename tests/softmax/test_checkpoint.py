@@ -13,11 +13,10 @@ from monro.errors import CheckpointError
 from tests import processes
 from tests.callbacks import killed_after
 from tests.marks import thorough, thorough_unless
-from tests.softmax.data import STREAMING, assert_same_bits, make_data
+from tests.softmax.data import STREAMING, assert_same_bits, in_both_forms, make_data
 
 
-@pytest.mark.parametrize("solver", STREAMING)
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+@in_both_forms(STREAMING)
 def test_an_interrupted_fit_resumes_with_the_same_bits(tmp_path, solver, form):
     X, y = make_data()
     parameters = {"solver": solver, "alpha": 1e-3, "random_state": 0, "max_epochs": 6}

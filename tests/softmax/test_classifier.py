@@ -19,6 +19,7 @@ from tests.softmax.data import (
     assert_same_bits,
     best,
     fitted,
+    in_both_forms,
     log_softmax,
     make_data,
     many_classes,
@@ -108,8 +109,7 @@ def test_the_radius_bounds_the_weights_of_each_class():
 # ----------------------------------------------------------------------------- classes and weights
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("form", FORMS)
+@in_both_forms(SOLVERS)
 def test_a_class_that_never_occurs_is_unlikely(solver, form):
     X, y = make_data()
     extra = {} if solver != "lbfgs" else {"alpha": 1e-3, "max_epochs": 50}
@@ -227,8 +227,7 @@ def test_the_unit_of_the_weights_does_not_matter():
 # --------------------------------------------------------------------------- randomness and threads
 
 
-@pytest.mark.parametrize("solver", STREAMING)
-@pytest.mark.parametrize("form", FORMS)
+@in_both_forms(STREAMING)
 def test_the_same_seed_gives_the_same_bits(solver, form):
     X, y = make_data()
     first = fitted(form(X), y, solver=solver, max_epochs=2)

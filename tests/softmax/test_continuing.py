@@ -15,7 +15,15 @@ from monro.softmax.training.continuation import (
     keep_local_variables,
     restore_local_variables,
 )
-from tests.softmax.data import FRUIT, SOLVERS, STREAMING, assert_same_bits, best, make_data
+from tests.softmax.data import (
+    FRUIT,
+    SOLVERS,
+    STREAMING,
+    assert_same_bits,
+    best,
+    in_both_forms,
+    make_data,
+)
 
 # ------------------------------------------------------------------------------------- partial_fit
 
@@ -26,8 +34,7 @@ def in_batches(model, X, y, parts, **arguments):
     return model
 
 
-@pytest.mark.parametrize("solver", STREAMING)
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+@in_both_forms(STREAMING)
 def test_batches_learn(solver, form):
     X, y = make_data(n=2000)
     optimum = best(X, y).log_loss(X, y)

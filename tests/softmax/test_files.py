@@ -14,7 +14,7 @@ from monro import SoftmaxClassifier
 from monro.errors import ModelFileError
 from monro.saving.container import Contents, read_container, write_container
 from tests.marks import thorough_unless
-from tests.softmax.data import FRUIT, SOLVERS, STREAMING, assert_same_bits, make_data
+from tests.softmax.data import FRUIT, SOLVERS, STREAMING, assert_same_bits, in_both_forms, make_data
 
 # --------------------------------------------------------------------------------- copies and files
 
@@ -50,7 +50,7 @@ def test_a_copy_does_not_train_along(make, solver):
 def test_a_clone_has_the_parameters_and_nothing_else():
     X, y = make_data()
     model = SoftmaxClassifier(
-        solver="umax", radius=3.0, classes=[0, 1, 2, 3], alpha=0.0, random_state=3
+        solver="umax", delta=0.5, classes=[0, 1, 2, 3], alpha=0.0, random_state=3
     )
     copied = clone(model.fit(X, y))
 
@@ -95,8 +95,7 @@ def test_a_loaded_model_equals_the_saved_one(tmp_path, solver, form):
     np.testing.assert_array_equal(same.predict_proba(X), model.predict_proba(X))
 
 
-@pytest.mark.parametrize("solver", STREAMING)
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+@in_both_forms(STREAMING)
 def test_a_loaded_model_continues_its_training(tmp_path, solver, form):
     X, y = make_data()
     rows = form(X)

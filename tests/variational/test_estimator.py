@@ -58,7 +58,7 @@ def test_without_features_intercepts_learn_the_frequencies(link):
         SoftmaxClassifier(alpha=0.0).fit(X, y)
 
 
-@by_link
+@pytest.mark.parametrize("link", thorough_unless(lambda link: link == "softmax", LINKS))
 @pytest.mark.parametrize("sampling", ["uniform", pytest.param("frequency", marks=thorough)])
 def test_sparse_rows_are_the_same_rows(link, sampling):
     X, y = make_data(n=200)

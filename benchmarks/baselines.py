@@ -39,8 +39,8 @@ def _excess(solver: str, n_classes: int, batch: int, draws: int, quick: bool) ->
     for rate in (0.3, 0.15):
         model = SoftmaxClassifier(
             solver=solver, sampling="frequency", examples_per_step=batch, classes_per_step=draws,
-            learning_rate=rate * batch**0.8, epoch_decay=0.9, max_epochs=3 if quick else 60,
-            random_state=0,
+            alpha=0.0, learning_rate=rate * batch**0.8, epoch_decay=0.9,
+            max_epochs=3 if quick else 60, random_state=0,
         )  # fmt: skip
         losses.append(model.fit(X, y).log_loss(X, y))
     return min(losses) / least - 1.0

@@ -43,6 +43,7 @@ def rows(n: int, n_classes: int) -> tuple[sp.csr_matrix, np.ndarray]:
 def microseconds(X: Any, y: np.ndarray, n_classes: int, epochs: int, **settings: Any) -> float:
     """Return the median time of a step over some epochs, without the first."""
     model = SoftmaxClassifier(
+        alpha=0.0,
         **settings,
         learning_rate=1.0,
         max_epochs=epochs,
@@ -58,6 +59,7 @@ def million() -> None:
     X, y = rows(500_000, 10**6)
     begin = time.perf_counter()
     model = SoftmaxClassifier(
+        alpha=0.0,
         **KINDS["a block by frequency"],
         learning_rate=1.0,
         max_epochs=3,
@@ -81,6 +83,7 @@ def run(*, quick: bool) -> dict[str, Any]:
         for kind, settings in KINDS.items():
             for intercept in (False, True):
                 model = SoftmaxClassifier(
+                    alpha=0.0,
                     **settings,
                     fit_intercept=intercept,
                     max_epochs=3 if quick else 50,
@@ -102,6 +105,7 @@ def run(*, quick: bool) -> dict[str, Any]:
             best = SoftmaxClassifier(
                 solver="lbfgs",
                 fit_intercept=intercept,
+                alpha=0.0,
                 max_epochs=5 if quick else ITERATIONS[name],
                 dtype="float64",
             )

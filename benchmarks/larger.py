@@ -85,7 +85,7 @@ def topic_parts(rows: int) -> Iterator[tuple[Any, np.ndarray]]:
 def fit_softmax(folder: str, where: str) -> tuple[Any, int]:
     from monro import SoftmaxClassifier
 
-    model = SoftmaxClassifier(classes_per_step=80, max_epochs=2, random_state=0)
+    model = SoftmaxClassifier(alpha=0.0, classes_per_step=80, max_epochs=2, random_state=0)
     _fit(model, folder, where)
     return model, 4
 

@@ -49,7 +49,7 @@ Fit = Callable[[int], tuple[float, float]]
 
 def _monro(data: datasets.Data, **settings: Any) -> Fit:
     def fit(budget: int) -> tuple[float, float]:
-        model = SoftmaxClassifier(max_epochs=budget, random_state=0, **settings)
+        model = SoftmaxClassifier(alpha=0.0, max_epochs=budget, random_state=0, **settings)
         begin = time.perf_counter()
         model.fit(data.X, data.y)
         return time.perf_counter() - begin, model.log_loss(data.X, data.y)
@@ -179,7 +179,7 @@ def _threads(quick: bool) -> list[dict[str, Any]]:
         for _ in range(1 if quick else 3):
             for jobs in (1, 2):
                 model = SoftmaxClassifier(
-                    learning_rate=1.0, max_epochs=5, n_jobs=jobs, random_state=0
+                    alpha=0.0, learning_rate=1.0, max_epochs=5, n_jobs=jobs, random_state=0
                 ).fit(X, y)
                 seconds = float(np.median(np.diff([r["seconds"] for r in model.history_])))
                 loss = model.log_loss(X[:500], y[:500])

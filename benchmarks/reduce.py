@@ -35,7 +35,7 @@ def _simulated(link: str, n_classes: int, n: int, d: int = 3) -> dict[str, Any]:
     )
     test_X, test_y = X[n:], y[n:]
     model = SoftmaxClassifier(
-        solver="augment-reduce", link=link, classes=np.arange(n_classes), random_state=0,
+        solver="augment-reduce", link=link, classes=np.arange(n_classes), alpha=0.0, random_state=0,
         examples_per_step=n // 60, classes_per_step=min(20, n_classes - 1), learning_rate=1.0,
         max_epochs=20,
     )  # fmt: skip
@@ -115,7 +115,7 @@ def sampling_variance(quick: bool) -> list[dict[str, Any]]:
     found = []
     for name, load in (("Bibtex", datasets.bibtex), ("Delicious", datasets.delicious)):
         data = load()
-        model = SoftmaxClassifier(random_state=0, max_epochs=2 if quick else 10)
+        model = SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=2 if quick else 10)
         model.fit(data.X, data.y)
         rng = np.random.default_rng(0)
         rows = rng.choice(data.y.size, 20 if quick else 200, replace=False)
@@ -189,7 +189,7 @@ def epoch_times(quick: bool) -> list[dict[str, Any]]:
 
 def _epoch_seconds(X: Any, y: np.ndarray, quick: bool, **parameters: Any) -> float:
     """Return the median seconds of an epoch."""
-    model = SoftmaxClassifier(solver="augment-reduce", random_state=0, **parameters)
+    model = SoftmaxClassifier(solver="augment-reduce", alpha=0.0, random_state=0, **parameters)
     model.set_params(max_epochs=1).fit(X[:500], y[:500])  # compiles the kernels
     model.set_params(max_epochs=3 if quick else 9).fit(X, y)
     ends = [record["seconds"] for record in model.history_]

@@ -19,7 +19,12 @@ def _epoch_seconds(X: Any, y: np.ndarray, solver: str, jobs: int, repeats: int) 
     def fit(epochs: int) -> Any:
         rate: Any = "auto" if solver == "dual" else 1.0
         return LinearClassifier(
-            solver=solver, learning_rate=rate, max_epochs=epochs, n_jobs=jobs, random_state=0
+            solver=solver,
+            alpha=1e-5,
+            learning_rate=rate,
+            max_epochs=epochs,
+            n_jobs=jobs,
+            random_state=0,
         ).fit(X, y)
 
     seconds = median_seconds({"6": lambda: fit(6), "2": lambda: fit(2)}, repeats)

@@ -48,7 +48,7 @@ def candidates(n_classes: int) -> list[tuple[Settings, list[float]]]:
 
 def fit(data: datasets.Data, **settings: Any) -> tuple[dict[str, Any], SoftmaxClassifier]:
     """Return the result (without a log-loss if the fit diverged) and the model."""
-    model = SoftmaxClassifier(**{"random_state": 0} | settings)
+    model = SoftmaxClassifier(**{"alpha": 0.0, "random_state": 0} | settings)
     begin = time.perf_counter()
     try:
         model.fit(data.X, data.y)

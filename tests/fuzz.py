@@ -176,7 +176,9 @@ def run(inputs, seed, folder):
     folder = Path(folder)
     X = rng.normal(size=(30, 3))
     model_file = folder / "model.monro"
-    monro.LinearClassifier(solver="asgd", random_state=0).fit(X, X[:, 0] > 0).save(model_file)
+    monro.LinearClassifier(solver="asgd", alpha=1e-5, random_state=0).fit(X, X[:, 0] > 0).save(
+        model_file
+    )
     model = model_file.read_bytes()
     rows_file = folder / "rows.svm"
     rows_file.write_bytes(ROWS[0])

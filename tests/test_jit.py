@@ -220,7 +220,8 @@ class Tilted(NamedTuple):
 class Regressor(LinearRegressor):
     _losses = {"tilted": Tilted}
 
-model = Regressor(loss="tilted", solver="sgd", learning_rate=1.0, fit_intercept=False, max_epochs=1)
+model = Regressor(loss="tilted", solver="sgd", alpha=1e-5, learning_rate=1.0,
+                  fit_intercept=False, max_epochs=1)
 print(json.dumps(model.fit([[1.0]], [100.0]).coef_.tolist()))
 """
 
@@ -270,7 +271,7 @@ def test_processes_that_compile_at_the_same_time_do_not_mix_up_their_code(tmp_pa
     (tmp_path / "shared.py").write_text(
         "from monro._jit import kernel\n@kernel\ndef half(x):\n    return x / 2\n"
     )
-    types = ("float64", "float32", "int8", "uint8", "int16", "uint16", "int64", "complex128")
+    types = ("float64", "float32", "int8", "int64")
     for _ in range(2):
         started = [processes.start(halve, tmp_path, name) for name in types]
         assert [processes.status(process) for process in started] == [0] * len(types)

@@ -21,7 +21,7 @@ from monro.linear.solvers import SOLVERS, make_solver
 from monro.losses import Hinge, Log, Squared, derivative, implicit_derivative
 from monro.penalties import ElasticNet, Ridge, soft_threshold
 from monro.rows import as_rows
-from tests.marks import thorough
+from tests.marks import thorough, thorough_unless
 from tests.messages import message
 
 PROPERTY = settings(deadline=None, derandomize=True, max_examples=50)
@@ -155,7 +155,7 @@ def naive(problem, X, order, eta0, *, decay, implicit, inverse_t):
         pytest.param(Squared(), marks=thorough, id="squared"),
     ],
 )
-@pytest.mark.parametrize("name", PROXIMAL)
+@pytest.mark.parametrize("name", thorough_unless(lambda name: name == "implicit", PROXIMAL))
 @given(
     seed=st.integers(0, 2**32 - 1),
     strength=st.sampled_from([1e-3, 0.1, 3.0]),

@@ -7,6 +7,7 @@ import resource
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,10 @@ from tests.linear.helpers import SOLVERS, STREAMING, assert_same_bits, make_data
 from tests.marks import thorough_unless
 
 GOLDEN = Path(__file__).parent / "golden"
-CLASSIFIERS = [LinearClassifier, SoftmaxClassifier]
+CLASSIFIERS = [
+    pytest.param(partial(LinearClassifier, alpha=1e-5), id="linear"),
+    pytest.param(partial(SoftmaxClassifier, alpha=0.0), id="softmax"),
+]
 
 
 def saved(model, folder):
@@ -81,7 +85,7 @@ def test_a_warm_start_continues_from_a_loaded_model(tmp_path):
 )
 def test_a_loaded_regressor_equals_the_saved_one(tmp_path, loss):
     X, y = make_data()
-    model = LinearRegressor(loss=loss, random_state=0).fit(sp.csr_matrix(X), y)
+    model = LinearRegressor(loss=loss, alpha=1e-5, random_state=0).fit(sp.csr_matrix(X), y)
     same = monro.load(saved(model, tmp_path))
 
     assert same.get_params() == model.get_params()
@@ -151,7 +155,7 @@ def test_only_a_fitted_model_can_be_saved(tmp_path, kind):
 )
 def test_a_file_holds_no_pickle_and_is_plain_safetensors(tmp_path, kind, names):
     X, y = make_data()
-    path = saved(kind(random_state=0).fit(X, y), tmp_path)
+    path = saved(kind(alpha=1e-5, random_state=0).fit(X, y), tmp_path)
     assert set(load_file(path)) >= names
     assert b"pickle" not in path.read_bytes()
 
@@ -193,7 +197,7 @@ def test_parameters_of_every_kind_of_number(tmp_path, kind):
 
 def test_training_a_copy_does_not_change_the_original():
     X, y = make_data()
-    model = LinearClassifier(solver="asgd", random_state=0).fit(X, y)
+    model = LinearClassifier(solver="asgd", alpha=1e-5, random_state=0).fit(X, y)
     other, witness = copy.copy(model), copy.deepcopy(model)
     other.partial_fit(X, y)
     assert_same_bits(model.partial_fit(X, y), witness.partial_fit(X, y))
@@ -205,10 +209,12 @@ def test_training_a_copy_does_not_change_the_original():
 @pytest.fixture
 def linear_file(tmp_path):
     X, y = make_data()
-    return saved(LinearClassifier(solver="sgd", random_state=0).fit(X, y), tmp_path)
+    return saved(LinearClassifier(solver="sgd", alpha=1e-5, random_state=0).fit(X, y), tmp_path)
 
 
-@pytest.fixture(params=[LinearClassifier(solver="sgd"), SoftmaxClassifier(max_epochs=3)])
+@pytest.fixture(
+    params=[LinearClassifier(solver="sgd", alpha=1e-5), SoftmaxClassifier(alpha=0.0, max_epochs=3)]
+)
 def model_file(request, tmp_path):
     X, y = make_data()
     return saved(clone(request.param).set_params(random_state=0).fit(X, y), tmp_path)
@@ -266,14 +272,14 @@ def test_tensors_of_another_program_are_an_error(tmp_path):
 def test_a_checkpoint_is_not_a_model(tmp_path):
     X, y = make_data()
     path = tmp_path / "checkpoint"
-    LinearClassifier(random_state=0).fit(X, y, checkpoint=path)
+    LinearClassifier(alpha=1e-5, random_state=0).fit(X, y, checkpoint=path)
     assert "not a monro model: it is a monro checkpoint" in failure(path)
 
 
 def test_a_newer_file_asks_for_a_newer_monro(model_file, monkeypatch):
     monkeypatch.setattr(container, "VERSION", 7)
     X, y = make_data()
-    LinearClassifier(random_state=0).fit(X, y).save(model_file)
+    LinearClassifier(alpha=1e-5, random_state=0).fit(X, y).save(model_file)
     monkeypatch.undo()
     assert "is of version 7, this monro reads up to 1; install a newer monro" in failure(model_file)
 
@@ -312,7 +318,7 @@ def test_a_missing_file_and_a_folder(tmp_path):
 def save_on_a_full_disk(path):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(50, 40_000)), rng.integers(2, size=50)
-    model = LinearClassifier(random_state=0).fit(X, y)
+    model = LinearClassifier(alpha=1e-5, random_state=0).fit(X, y)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
     with pytest.raises(OSError, match=r"is the disk full\?"):
@@ -329,7 +335,7 @@ def test_a_full_disk_leaves_the_old_file_intact(model_file):
 
 def test_links_pipes_and_permissions(tmp_path, model_file):
     X, y = make_data()
-    model = LinearClassifier(random_state=1).fit(X, y)
+    model = LinearClassifier(alpha=1e-5, random_state=1).fit(X, y)
     assert model_file.stat().st_mode & 0o777 == 0o666 & ~os.umask(os.umask(0o022))
     model_file.chmod(0o640)
     link = tmp_path / "link"
@@ -345,7 +351,7 @@ def test_links_pipes_and_permissions(tmp_path, model_file):
 
 def test_threads_that_save_to_one_path(tmp_path):
     X, y = make_data()
-    models = [LinearClassifier(random_state=k).fit(X, y) for k in range(4)]
+    models = [LinearClassifier(alpha=1e-5, random_state=k).fit(X, y) for k in range(4)]
     path = tmp_path / "model"
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda k: models[k % 4].save(path), range(40)))
@@ -359,7 +365,7 @@ def test_old_files_of_killed_processes_are_removed(model_file):
     new.touch()
     os.utime(old, (0, 0))
     X, y = make_data()
-    LinearClassifier(random_state=0).fit(X, y).save(model_file)
+    LinearClassifier(alpha=1e-5, random_state=0).fit(X, y).save(model_file)
     assert not old.exists()
     assert new.exists()
 
@@ -367,7 +373,7 @@ def test_old_files_of_killed_processes_are_removed(model_file):
 def test_a_failing_write_leaves_the_old_file_intact(model_file, monkeypatch):
     before = model_file.read_bytes()
     X, y = make_data()
-    other = LinearClassifier(random_state=1).fit(X, y)
+    other = LinearClassifier(alpha=1e-5, random_state=1).fit(X, y)
 
     def fail(*_):
         raise OSError("no")

@@ -19,9 +19,9 @@ common = np.isin(y, np.argsort(-np.bincount(y))[:200])
 X, test_X, y, test_y = train_test_split(X[common], y[common], random_state=0)
 
 models = {
-    "softmax, early stopping": SoftmaxClassifier(early_stopping=True, random_state=0),
-    "softmax, 50 epochs": SoftmaxClassifier(random_state=0),
-    "one-vs-rest, normalised": LinearClassifier(loss="log", random_state=0),
+    "softmax, early stopping": SoftmaxClassifier(early_stopping=True, alpha=0.0, random_state=0),
+    "softmax, 50 epochs": SoftmaxClassifier(alpha=0.0, random_state=0),
+    "one-vs-rest, normalised": LinearClassifier(loss="log", alpha=1e-5, random_state=0),
 }
 
 # %%

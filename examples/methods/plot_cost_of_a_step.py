@@ -25,6 +25,7 @@ def microseconds(solver, n_classes, **options):
     model = SoftmaxClassifier(
         solver=solver,
         classes=range(n_classes),
+        alpha=0.0,
         learning_rate=0.1,
         max_epochs=8,
         random_state=0,

@@ -49,7 +49,7 @@ names = {
 }
 for solver, name in names.items():
     monitor = LogLoss()
-    model = SoftmaxClassifier(solver=solver, max_epochs=8, random_state=0)
+    model = SoftmaxClassifier(solver=solver, alpha=0.0, max_epochs=8, random_state=0)
     model.set_callbacks(monitor).fit(X, y)
     plt.plot(np.arange(1, len(monitor.losses) + 1), monitor.losses, marker=".", label=name)
 

@@ -48,7 +48,7 @@ class TensorBoard:
 
 X, y = load_digits(return_X_y=True)
 folder = Path(tempfile.mkdtemp()) / "runs"
-model = SoftmaxClassifier(early_stopping=True, random_state=0)
+model = SoftmaxClassifier(early_stopping=True, alpha=0.0, random_state=0)
 model.set_callbacks(TensorBoard(folder)).fit(X / 16, y)
 
 # %%

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
 
-from tests.cli.helpers import output
+from tests.cli.helpers import FIXED, output
 
 
 @pytest.fixture(scope="session")
@@ -33,5 +33,6 @@ def folder(tmp_path_factory):
             task,
             "--loss",
             loss,
+            *FIXED,
         )
     return folder

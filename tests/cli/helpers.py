@@ -13,6 +13,10 @@ from monro import cli
 
 runner = CliRunner()
 
+# Fits of one strength, quicker than a choice of the strength by rows held out.
+FIXED = ("--set", "alpha=1e-5")
+SOFTMAX = ("--task", "softmax", "--set", "alpha=0.0")
+
 
 def invoke(*arguments, **options):
     """Run a command in this process; return its result."""

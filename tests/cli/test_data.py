@@ -13,7 +13,7 @@ import monro
 from monro import LinearClassifier, LinearRegressor, cli
 from monro.cli import warm
 from monro.data import parquet
-from tests.cli.helpers import failure, output, runner
+from tests.cli.helpers import FIXED, SOFTMAX, failure, output, runner
 from tests.marks import thorough
 
 
@@ -96,14 +96,12 @@ def test_parquet_folders_are_fitted_converted_and_predicted(tmp_path, monkeypatc
     pq.write_table(table.slice(120), folder / "2.parquet")
     single = tmp_path / "rows.parquet"
     pq.write_table(table, single)
-    options = ("--target", "kind", "--set", "random_state=0", "--quiet")
-    output("fit", folder, tmp_path / "folder.monro", *options)
+    options = (*FIXED, "--set", "random_state=0", "--quiet")
+    output("fit", folder, tmp_path / "folder.monro", "--target", "kind", *options)
     monkeypatch.setattr(parquet, "_LARGE_FILE", 0)
-    output("fit", single, tmp_path / "single.monro", *options)
+    output("fit", single, tmp_path / "single.monro", "--target", "kind", *options)
     output("data", "convert", folder, tmp_path / "store", "--target", "kind")
-    output(
-        "fit", tmp_path / "store", tmp_path / "store.monro", "--set", "random_state=0", "--quiet"
-    )
+    output("fit", tmp_path / "store", tmp_path / "store.monro", *options)
     expected = table["kind"].to_pylist()
     for name in ("folder", "single", "store"):
         predicted = output("predict", tmp_path / f"{name}.monro", folder).split()
@@ -125,6 +123,6 @@ def test_sparse_parquet_is_fitted_and_predicted(tmp_path):
     )
     path = tmp_path / "rows.parquet"
     pq.write_table(table, path)
-    output("fit", path, tmp_path / "model", "--task", "softmax", "--set", "max_epochs=5", "--quiet")
+    output("fit", path, tmp_path / "model", *SOFTMAX, "--set", "max_epochs=5", "--quiet")
     predicted = output("predict", tmp_path / "model", path).split()
     assert predicted == table["y"].to_pylist()

@@ -10,7 +10,7 @@ from sklearn.datasets import load_svmlight_file
 
 from monro.cli.demo import restore
 from monro.data.embedded import capitals, cased_sentences, next_words, tokens
-from tests.cli.helpers import failure, invoke, output
+from tests.cli.helpers import FIXED, failure, invoke, output
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def test_the_written_files_can_be_fitted(demo):
         assert set(np.diff(some.indptr)) == {6}
     assert rows == y.size
     model = folder / "words.monro"
-    fit = ("--set", "max_epochs=1", "--quiet", "--features", str(X.shape[1]))
+    fit = (*FIXED, "--set", "max_epochs=1", "--quiet", "--features", str(X.shape[1]))
     output("fit", folder / "words" / "train.svm", model, *fit)
     result = json.loads(output("evaluate", model, folder / "words" / "test.svm", "--json"))
     assert result["error"] < y.mean() / 2

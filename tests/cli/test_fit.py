@@ -13,12 +13,14 @@ import pytest
 
 import monro
 from monro.data.read import read
-from tests.cli.helpers import failure, invoke, output
+from tests.cli.helpers import FIXED, failure, invoke, output
 from tests.marks import thorough
 
 
 def test_fit_prints_progress_and_result(folder, tmp_path):
-    result = invoke("fit", folder / "binary.train", tmp_path / "model", "--set", "max_epochs=3")
+    result = invoke(
+        "fit", folder / "binary.train", tmp_path / "model", *FIXED, "--set", "max_epochs=3"
+    )
 
     assert result.exit_code == 0
     assert "svmlight, 400 rows × 30 features" in result.stderr
@@ -29,7 +31,7 @@ def test_fit_prints_progress_and_result(folder, tmp_path):
 
 
 def test_fit_as_json(folder, tmp_path):
-    text = output("fit", folder / "three.train", tmp_path / "model", "--json", "--quiet")
+    text = output("fit", folder / "three.train", tmp_path / "model", *FIXED, "--json", "--quiet")
     result = json.loads(text)
 
     assert result["classes"] == [5, 6, 7]
@@ -41,7 +43,7 @@ def test_fit_as_json(folder, tmp_path):
 @pytest.mark.parametrize("task", ["binary", "softmax"])
 def test_the_result_is_that_of_the_epoch_that_was_kept(task, folder, tmp_path):
     flags = ["--set", "early_stopping=true", "--set", "max_epochs=30", "--json", "--quiet"]
-    text = output("fit", folder / "three.train", tmp_path / "model", "--task", task, *flags)
+    text = output("fit", folder / "three.train", tmp_path / "model", "--task", task, *FIXED, *flags)
     result = json.loads(text)
     history = monro.load(tmp_path / "model").history_
     best = min(history, key=lambda record: record["validation_loss"])
@@ -50,13 +52,13 @@ def test_the_result_is_that_of_the_epoch_that_was_kept(task, folder, tmp_path):
 
 
 def test_fit_quietly(folder, tmp_path):
-    result = invoke("fit", folder / "binary.train", tmp_path / "model", "--quiet")
+    result = invoke("fit", folder / "binary.train", tmp_path / "model", *FIXED, "--quiet")
     assert result.stderr == ""
 
 
 def test_the_model_is_that_of_the_library(folder):
     data = read(folder / "binary.train")
-    model = monro.LinearClassifier(loss="log", random_state=0).fit(data.X, data.y)
+    model = monro.LinearClassifier(loss="log", alpha=1e-5, random_state=0).fit(data.X, data.y)
     loaded = monro.load(folder / "binary.monro")
     np.testing.assert_array_equal(loaded.coef_, model.coef_)
 
@@ -136,7 +138,7 @@ def test_inputs_and_files_that_are_not_models_are_not_overwritten(folder, tmp_pa
 def test_a_model_saved_from_python_reads_rows_by_their_own_numbers(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3))
-    monro.LinearClassifier(random_state=0).fit(X, X[:, 1] > 0).save(tmp_path / "model")
+    monro.LinearClassifier(alpha=1e-5, random_state=0).fit(X, X[:, 1] > 0).save(tmp_path / "model")
     (tmp_path / "rows.svm").write_text("0 0:1 1:5\n0 0:1 1:-5\n")
     result = invoke("predict", tmp_path / "model", tmp_path / "rows.svm")
     assert result.stdout.split() == ["True", "False"]
@@ -150,7 +152,7 @@ def test_an_interrupted_command_says_how_to_resume(folder, tmp_path):
     many.write_text((folder / "binary.train").read_text() * 100)
     checkpoint = tmp_path / "checkpoint"
     command = [sys.executable, "-m", "monro", "fit", many, tmp_path / "model", "--solver", "asgd"]
-    command += ["--set", "max_epochs=100000", "--quiet", "--checkpoint", checkpoint]
+    command += [*FIXED, "--set", "max_epochs=100000", "--quiet", "--checkpoint", checkpoint]
     process = subprocess.Popen([str(part) for part in command], stderr=subprocess.PIPE, text=True)
     while not checkpoint.exists() and process.poll() is None:
         time.sleep(0.01)
@@ -163,7 +165,8 @@ def test_an_interrupted_command_says_how_to_resume(folder, tmp_path):
 
 @thorough
 def test_a_fit_continues_if_the_pipe_of_its_progress_is_closed(folder, tmp_path):
-    command = f"{sys.executable} -m monro fit {folder}/binary.train {tmp_path}/model 2>&1 | head -1"
+    fit = f"monro fit {folder}/binary.train {tmp_path}/model {' '.join(FIXED)}"
+    command = f"{sys.executable} -m {fit} 2>&1 | head -1"
     subprocess.run(command, shell=True, capture_output=True)
     assert monro.load(tmp_path / "model").n_iter_ == 10
 
@@ -177,9 +180,9 @@ def test_standard_input_and_compressed_files(folder, tmp_path):
     text = (folder / "binary.train").read_bytes()
     packed = tmp_path / "data.svm.gz"
     packed.write_bytes(gzip.compress(text))
-    output("fit", packed, tmp_path / "packed")
-    output("fit", "-", tmp_path / "piped", input=text)
-    output("fit", folder / "binary.train", tmp_path / "plain")
+    output("fit", packed, tmp_path / "packed", *FIXED)
+    output("fit", "-", tmp_path / "piped", *FIXED, input=text)
+    output("fit", folder / "binary.train", tmp_path / "plain", *FIXED)
     models = [monro.load(tmp_path / name) for name in ("packed", "piped", "plain")]
     np.testing.assert_array_equal(models[0].coef_, models[2].coef_)
     np.testing.assert_array_equal(models[1].coef_, models[2].coef_)
@@ -191,7 +194,7 @@ def test_columns_of_a_table_are_matched_by_name(tmp_path):
     lines = [f"{a},{b},{'up' if a > b else 'down'}\n" for a, b in X]
     (tmp_path / "train.csv").write_text("a,b,way\n" + "".join(lines))
     (tmp_path / "test.csv").write_text("b,a\n-1,1\n1,-1\n")
-    output("fit", tmp_path / "train.csv", tmp_path / "model", "--target", "way")
+    output("fit", tmp_path / "train.csv", tmp_path / "model", "--target", "way", *FIXED)
     assert output("predict", tmp_path / "model", tmp_path / "test.csv").split() == ["up", "down"]
 
 
@@ -200,14 +203,14 @@ def test_a_store(folder, tmp_path):
     assert "400 rows × 30 features" in text
     text = output("data", "convert", folder / "binary.train", tmp_path / "other", "--json")
     assert json.loads(text)["rows"] == 400
-    output("fit", tmp_path / "store", tmp_path / "model")
+    output("fit", tmp_path / "store", tmp_path / "model", *FIXED)
     accuracy = json.loads(output("evaluate", tmp_path / "model", folder / "binary.test", "--json"))
     assert accuracy["accuracy"] > 0.8
 
 
 def test_checkpoints_are_removed_when_the_model_is_saved(folder, tmp_path):
     checkpoint = tmp_path / "checkpoint"
-    output("fit", folder / "binary.train", tmp_path / "model", "--checkpoint", checkpoint)
+    output("fit", folder / "binary.train", tmp_path / "model", *FIXED, "--checkpoint", checkpoint)
     assert (tmp_path / "model").exists()
     assert not checkpoint.exists()
 
@@ -215,7 +218,7 @@ def test_checkpoints_are_removed_when_the_model_is_saved(folder, tmp_path):
 def test_a_killed_command_resumes(folder, tmp_path):
     many = tmp_path / "many.svm"
     many.write_text((folder / "binary.train").read_text() * 100)
-    options = ["--set", "max_epochs=300", "--solver", "asgd", "--quiet"]
+    options = [*FIXED, "--set", "max_epochs=300", "--solver", "asgd", "--quiet"]
     output("fit", many, tmp_path / "whole", *options)
     checkpoint = tmp_path / "checkpoint"
     command = [

@@ -7,7 +7,7 @@ import pytest
 
 import monro
 from monro.data.read import read
-from tests.cli.helpers import failure, invoke, output
+from tests.cli.helpers import SOFTMAX, failure, invoke, output
 from tests.data.helpers import data_folder
 from tests.marks import thorough
 
@@ -15,7 +15,7 @@ from tests.marks import thorough
 @pytest.fixture(scope="module")
 def model(folder, tmp_path_factory):
     path = tmp_path_factory.mktemp("softmax") / "three.monro"
-    output("fit", folder / "three.train", path, "--task", "softmax", "--set", "max_epochs=20")
+    output("fit", folder / "three.train", path, *SOFTMAX, "--set", "max_epochs=20")
     return path
 
 
@@ -34,19 +34,19 @@ def tagged(tmp_path_factory):
 
 def test_the_model_is_that_of_the_library(folder, model):
     data = read(folder / "three.train")
-    fitted = monro.SoftmaxClassifier(max_epochs=20, random_state=0).fit(data.X, data.y)
+    fitted = monro.SoftmaxClassifier(alpha=0.0, max_epochs=20, random_state=0).fit(data.X, data.y)
     np.testing.assert_array_equal(monro.load(model).coef_, fitted.coef_)
 
 
 def test_progress_shows_the_log_loss(folder, tmp_path):
-    arguments = ("--task", "softmax", "--set", "max_epochs=2")
+    arguments = (*SOFTMAX, "--set", "max_epochs=2")
     result = invoke("fit", folder / "three.train", tmp_path / "model", *arguments)
     assert "epoch 2/2  log-loss " in result.stderr
     assert "log loss" in result.stdout
 
 
 def test_fit_as_json(folder, tmp_path):
-    arguments = ("--task", "softmax", "--set", "max_epochs=2", "--json", "--quiet")
+    arguments = (*SOFTMAX, "--set", "max_epochs=2", "--json", "--quiet")
     result = json.loads(output("fit", folder / "three.train", tmp_path / "model", *arguments))
     assert result["classes"] == [5, 6, 7]
     assert result["solver"] == "implicit"
@@ -78,14 +78,14 @@ def test_probabilities_of_all_classes(folder, model):
 
 
 def test_several_labels_need_a_decision(tagged, tmp_path):
-    message = failure("fit", tagged, tmp_path / "model", "--task", "softmax")
+    message = failure("fit", tagged, tmp_path / "model", *SOFTMAX)
     assert "rows have several labels; give --first-label" in message
     assert "or --soft-labels" in message
     assert not (tmp_path / "model").exists()
 
 
 def test_the_first_label_is_the_lowest(tagged, tmp_path):
-    arguments = ("--task", "softmax", "--first-label", "--set", "max_epochs=2")
+    arguments = (*SOFTMAX, "--first-label", "--set", "max_epochs=2")
     result = invoke("fit", tagged, tmp_path / "model", *arguments)
     assert result.exit_code == 0
     assert "several labels: the lowest counts" in result.stderr
@@ -93,7 +93,7 @@ def test_the_first_label_is_the_lowest(tagged, tmp_path):
 
 
 def test_classes_that_do_not_occur(tagged, tmp_path):
-    arguments = ("--task", "softmax", "--first-label", "--classes", "5", "--set", "max_epochs=2")
+    arguments = (*SOFTMAX, "--first-label", "--classes", "5", "--set", "max_epochs=2")
     output("fit", tagged, tmp_path / "model", *arguments)
     model = monro.load(tmp_path / "model")
     assert model.classes_.tolist() == [0, 1, 2, 3, 4]
@@ -102,7 +102,7 @@ def test_classes_that_do_not_occur(tagged, tmp_path):
 
 @pytest.mark.parametrize("declared", [[], ["--classes", "5"], ["--classes", "9"]])
 def test_soft_labels_use_all_labels(tagged, tmp_path, declared):
-    arguments = ("--task", "softmax", "--soft-labels", "--set", "max_epochs=2", *declared)
+    arguments = (*SOFTMAX, "--soft-labels", "--set", "max_epochs=2", *declared)
     result = invoke("fit", tagged, tmp_path / "model", *arguments)
     assert result.exit_code == 0, result.output
     assert "the lowest counts" not in result.stderr
@@ -112,7 +112,9 @@ def test_soft_labels_use_all_labels(tagged, tmp_path, declared):
     data = read(tagged, all_labels=True)
     Y, _ = data.indicator(model.classes_)
     assert Y.sum() == data.X.shape[0] + data.several_labels
-    fitted = monro.SoftmaxClassifier(max_epochs=2, random_state=0, classes=model.classes_)
+    fitted = monro.SoftmaxClassifier(
+        alpha=0.0, max_epochs=2, random_state=0, classes=model.classes_
+    )
     np.testing.assert_array_equal(model.coef_, fitted.fit(data.X, Y).coef_)
 
     measured = json.loads(output("evaluate", tmp_path / "model", tagged, "--soft-labels", "--json"))
@@ -126,21 +128,21 @@ def test_soft_labels_use_all_labels(tagged, tmp_path, declared):
 
 def test_soft_labels_leave_out_rows_without_a_label(tmp_path):
     (tmp_path / "data").write_text("4 3 3\n0,2 0:1\n 1:1\n2 2:1\n1,2 0:1 1:1\n")
-    arguments = ("--task", "softmax", "--soft-labels", "--set", "max_epochs=2")
+    arguments = (*SOFTMAX, "--soft-labels", "--set", "max_epochs=2")
     result = invoke("fit", tmp_path / "data", tmp_path / "model", *arguments)
     assert "1 rows without a label were left out" in result.stderr
     data = read(tmp_path / "data", all_labels=True)
     Y, classes = data.indicator()
     assert classes.tolist() == [0, 1, 2]
     assert Y.toarray().astype(int).tolist() == [[1, 0, 1], [0, 0, 1], [0, 1, 1]]
-    fitted = monro.SoftmaxClassifier(max_epochs=2, random_state=0).fit(data.X, Y)
+    fitted = monro.SoftmaxClassifier(alpha=0.0, max_epochs=2, random_state=0).fit(data.X, Y)
     np.testing.assert_array_equal(monro.load(tmp_path / "model").coef_, fitted.coef_)
     measure = ("evaluate", tmp_path / "model", tmp_path / "data", "--soft-labels", "--json")
     assert json.loads(output(*measure))["rows"] == 3
 
 
 def test_soft_labels_of_files_with_one_label_a_row(folder, model, tmp_path):
-    arguments = ("--task", "softmax", "--soft-labels", "--set", "max_epochs=20")
+    arguments = (*SOFTMAX, "--soft-labels", "--set", "max_epochs=20")
     output("fit", folder / "three.train", tmp_path / "model", *arguments)
     soft = monro.load(tmp_path / "model")
     assert soft.classes_.tolist() == [5, 6, 7]
@@ -150,7 +152,7 @@ def test_soft_labels_of_files_with_one_label_a_row(folder, model, tmp_path):
 def test_soft_labels_of_a_table_are_one_a_row(tmp_path):
     table = tmp_path / "fruit.csv"
     table.write_text("label,size,red\n" + "fig,1,0\nkiwi,2,0\nplum,1,1\n" * 5)
-    output("fit", table, tmp_path / "model", "--task", "softmax", "--soft-labels")
+    output("fit", table, tmp_path / "model", *SOFTMAX, "--soft-labels")
     assert monro.load(tmp_path / "model").classes_.tolist() == ["fig", "kiwi", "plum"]
     measure = ("evaluate", tmp_path / "model", table, "--soft-labels", "--json")
     found = json.loads(output(*measure))
@@ -159,7 +161,7 @@ def test_soft_labels_of_a_table_are_one_a_row(tmp_path):
 
 
 def test_soft_labels_that_do_not_fit(folder, model, tagged, tmp_path):
-    fit = ("fit", tagged, tmp_path / "model", "--task", "softmax", "--soft-labels")
+    fit = ("fit", tagged, tmp_path / "model", *SOFTMAX, "--soft-labels")
     assert "give one of them" in failure(*fit, "--first-label")
     assert "has the label 3, which is not among classes" in failure(*fit, "--classes", 3)
     assert not (tmp_path / "model").exists()
@@ -172,7 +174,7 @@ def test_soft_labels_that_do_not_fit(folder, model, tagged, tmp_path):
 
 def test_soft_labels_of_bibtex(monkeypatch, tmp_path):
     monkeypatch.setenv("MONRO_DATA", str(data_folder()))
-    arguments = ("--task", "softmax", "--soft-labels", "--classes", "159", "--quiet")
+    arguments = (*SOFTMAX, "--soft-labels", "--classes", "159", "--quiet")
     output("fit", "bibtex", tmp_path / "model", *arguments, "--set", "max_epochs=5")
     measure = ("evaluate", tmp_path / "model", "bibtex/test", "--soft-labels", "--json")
     found = json.loads(output(*measure))
@@ -203,7 +205,7 @@ def test_a_label_the_model_does_not_know(model, tmp_path):
 
 
 def test_a_checkpoint(folder, tmp_path):
-    arguments = ("--task", "softmax", "--checkpoint", tmp_path / "progress")
+    arguments = (*SOFTMAX, "--checkpoint", tmp_path / "progress")
     short = ("--set", "max_epochs=2")
     output("fit", folder / "three.train", tmp_path / "model", *arguments, *short)
     assert not (tmp_path / "progress").exists()
@@ -214,7 +216,7 @@ def test_a_probit(folder, tmp_path):
     path = tmp_path / "probit.monro"
     settings = ("solver=augment-reduce", "link=probit", "learning_rate=0.5", "examples_per_step=20")
     arguments = [word for setting in settings for word in ("--set", setting)]
-    output("fit", folder / "three.train", path, "--task", "softmax", *arguments)
+    output("fit", folder / "three.train", path, *SOFTMAX, *arguments)
     line = output("predict", path, folder / "three.test", "--proba").splitlines()[0]
     proba = [float(cell.split(":")[1]) for cell in line.split("\t")[1:]]
     assert sum(proba) == pytest.approx(1.0, abs=1e-4)

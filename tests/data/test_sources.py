@@ -23,9 +23,9 @@ from tests import processes
 from tests.marks import thorough, thorough_unless
 
 MODELS = [
-    LinearClassifier(loss="log", random_state=0, max_epochs=3),
-    LinearRegressor(random_state=0, max_epochs=3),
-    SoftmaxClassifier(random_state=0, max_epochs=3),
+    LinearClassifier(loss="log", alpha=1e-5, random_state=0, max_epochs=3),
+    LinearRegressor(alpha=1e-5, random_state=0, max_epochs=3),
+    SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=3),
 ]
 each_model = pytest.mark.parametrize(
     "model",
@@ -96,8 +96,10 @@ def test_arrow_and_parquet_give_the_bits_of_arrays(model, tmp_path):
 def test_a_table_with_separate_labels_is_treated_as_an_array():
     X, y = make_rows()
     table = pa.table(dict(zip("abcdef", X.T, strict=True)))
-    model = LinearClassifier(random_state=0).fit(table, y)
-    np.testing.assert_array_equal(model.coef_, LinearClassifier(random_state=0).fit(X, y).coef_)
+    model = LinearClassifier(alpha=1e-5, random_state=0).fit(table, y)
+    np.testing.assert_array_equal(
+        model.coef_, LinearClassifier(alpha=1e-5, random_state=0).fit(X, y).coef_
+    )
 
 
 def test_sparse_rows_and_words_from_arrow(tmp_path):
@@ -111,17 +113,17 @@ def test_sparse_rows_and_words_from_arrow(tmp_path):
             "fruit": words,
         }
     )
-    model = SoftmaxClassifier(random_state=0, max_epochs=3)
+    model = SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=3)
     expected = in_memory(model, [(rows, words)], tmp_path)
     np.testing.assert_array_equal(coef_of(model.fit(table, "fruit")), expected)
     assert model.classes_.tolist() == ["fig", "kiwi", "pear"]
     assert model.predict(rows[:2]).dtype.kind == "U"
-    linear = LinearClassifier(random_state=0, max_epochs=3, class_weight={"fig": 2.0})
+    linear = LinearClassifier(alpha=1e-5, random_state=0, max_epochs=3, class_weight={"fig": 2.0})
     assert linear.fit(table, "fruit").classes_.tolist() == ["fig", "kiwi", "pear"]
-    declared = SoftmaxClassifier(classes=["fig", "kiwi", "lime", "pear"], max_epochs=2)
+    declared = SoftmaxClassifier(classes=["fig", "kiwi", "lime", "pear"], alpha=0.0, max_epochs=2)
     assert declared.fit(table, "fruit").coef_.shape == (4, 6)
     with pytest.raises(ValueError, match="has the label 'kiwi', which is not among classes"):
-        SoftmaxClassifier(classes=["fig", "pear"]).fit(table, "fruit")
+        SoftmaxClassifier(classes=["fig", "pear"], alpha=0.0).fit(table, "fruit")
 
 
 def test_weights_of_a_store_are_in_its_order(tmp_path):
@@ -136,12 +138,12 @@ def test_weights_of_a_store_are_in_its_order(tmp_path):
         )
     for source in (chunks_of(X, y), pa.table({"x": X[:, 0], "label": y})):
         with pytest.raises(ValueError, match="sample_weight: the rows are shuffled"):
-            LinearClassifier().fit(source, None, weight)
+            LinearClassifier(alpha=1e-5).fit(source, None, weight)
 
 
 def test_early_stopping_holds_out_the_last_rows(tmp_path):
     X, y = make_rows()
-    model = SoftmaxClassifier(random_state=0, max_epochs=4, early_stopping=True)
+    model = SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=4, early_stopping=True)
     data = write_store([(X, y)], tmp_path / "store")
     model.fit(tmp_path / "store")
     # Before score scaling, the loss of these rows is the validation loss of the history.
@@ -154,9 +156,9 @@ def test_early_stopping_holds_out_the_last_rows(tmp_path):
 def test_temporary_files_are_removed(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     X, y = make_rows()
-    LinearClassifier(random_state=0).fit(chunks_of(X, y))
+    LinearClassifier(alpha=1e-5, random_state=0).fit(chunks_of(X, y))
     with pytest.raises(ValueError, match="part 1: X: row 3 holds NaN"):
-        LinearClassifier().fit(iter([(X, y), (np.where(X[3, 0] == X, np.nan, X), y)]))
+        LinearClassifier(alpha=1e-5).fit(iter([(X, y), (np.where(X[3, 0] == X, np.nan, X), y)]))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -170,7 +172,7 @@ def test_values_have_the_precision_of_the_first_chunk(monkeypatch):
 
     monkeypatch.setattr(LinearClassifier, "_fit", fit)
     for kind in (np.float32, np.float64, np.int8):
-        LinearClassifier().fit(chunks_of(X.astype(kind), y))
+        LinearClassifier(alpha=1e-5).fit(chunks_of(X.astype(kind), y))
     assert seen == [np.float32, np.float64, np.float64]
 
 
@@ -184,7 +186,7 @@ def test_values_have_the_precision_of_the_first_chunk(monkeypatch):
     ids=lambda parameters: next(iter(parameters.values())),
 )
 def test_solvers_that_need_the_rows_in_memory_load_them(parameters, tmp_path):
-    model = SoftmaxClassifier(**parameters, max_epochs=2, random_state=0)
+    model = SoftmaxClassifier(alpha=0.0, **parameters, max_epochs=2, random_state=0)
     expected = in_memory(model, [make_rows()], tmp_path)
     found = coef_of(model.fit(tmp_path / "referencefloat32"))
     np.testing.assert_array_equal(found, expected)
@@ -219,7 +221,8 @@ def long_fit(kind, checkpoint=None):
     if kind is SoftmaxClassifier:  # from Arrow, for variety
         lists = [np.split(part, X.indptr[1:-1]) for part in (X.indices, X.data)]
         source = pa.table({"columns": lists[0], "values": lists[1], "label": y})
-    model = kind(random_state=0, max_epochs=60)
+    alpha = 1e-5 if kind is LinearClassifier else 0.0
+    model = kind(alpha=alpha, random_state=0, max_epochs=60)
     return coef_of(model.fit(source, checkpoint=checkpoint))
 
 
@@ -241,7 +244,7 @@ def test_messages(tmp_path):
 
     def failure(*arguments):
         with pytest.raises(ValueError, match=r".") as caught:
-            LinearClassifier().fit(*arguments)
+            LinearClassifier(alpha=1e-5).fit(*arguments)
         assert "\n" not in str(caught.value)
         return str(caught.value)
 
@@ -274,6 +277,6 @@ def test_label_codes_outside_the_list_of_classes_are_detected(tmp_path):
     labels = np.fromfile(tmp_path / "store" / "labels.bin")
     labels[7] = 3.0
     labels.tofile(tmp_path / "store" / "labels.bin")
-    for action in (open_store, LinearClassifier().fit):
+    for action in (open_store, LinearClassifier(alpha=1e-5).fit):
         with pytest.raises(DataError, match="the store is damaged"):
             action(tmp_path / "store")

@@ -14,7 +14,7 @@ from monro.data.convert import convert, write_store
 from monro.data.read import Data, Layout, read
 from monro.data.store import map_store, open_store
 from monro.errors import DataError
-from tests.marks import thorough
+from tests.marks import thorough, thorough_unless
 
 
 def make_file(folder, n=3000, d=50, name="data.svm"):
@@ -111,7 +111,10 @@ def test_a_store_is_written_from_several_parts(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
-@pytest.mark.parametrize("solver", ["auto", "sgd", "aisgd", "dual"])
+@pytest.mark.parametrize(
+    "solver",
+    thorough_unless(lambda solver: solver in ("auto", "dual"), ["auto", "sgd", "aisgd", "dual"]),
+)
 @pytest.mark.parametrize("early_stopping", [False, True])
 def test_training_from_a_store_reaches_the_same_objective(tmp_path, solver, early_stopping):
     kept = convert(make_file(tmp_path), tmp_path / "store")
@@ -255,7 +258,7 @@ def test_columns_out_of_bounds_are_found_before_a_kernel_uses_them(tmp_path):
     columns.tofile(tmp_path / "store" / "columns.bin")
     kept = open_store(tmp_path / "store")
     with pytest.raises(ValueError, match="column index 1000000000, outside 0…49"):
-        LinearClassifier().fit(kept.X, kept.y)
+        LinearClassifier(alpha=1e-5).fit(kept.X, kept.y)
 
 
 def test_a_store_that_does_not_fit_the_model(tmp_path):

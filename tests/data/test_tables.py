@@ -11,6 +11,7 @@ import pytest
 from monro.data.read import Layout, read
 from monro.errors import DataError
 from tests.data.helpers import data_folder
+from tests.marks import thorough
 
 
 def write(folder, text, name="data.csv"):
@@ -151,6 +152,7 @@ def test_a_missing_extra_is_named(tmp_path, monkeypatch):
         read(write(tmp_path, "a,label\n1,0\n"))
 
 
+@thorough
 def test_covtype():
     data = read(data_folder() / "covtype/covtype.csv.gz", target="Cover_Type")
     assert data.X.shape == (581_012, 54)

@@ -15,11 +15,11 @@ from monro.losses import Hinge, Log
 from monro.rows import as_rows
 from tests.linear.helpers import make_data
 from tests.linear.test_exactness import close, make_problem, run
-from tests.marks import thorough
+from tests.marks import thorough, thorough_unless
 
 CENTRED = solvers_that(lambda t: t.takes_center and not t.centred)
 SCHEDULED = [(name, each) for name in CENTRED for each in SOLVERS[name].schedules or ("bottou",)]
-EVERYDAY = [("sgd", "bottou"), ("implicit", "inverse-t"), ("dual", "bottou")]
+EVERYDAY = [("sgd", "bottou"), ("dual", "bottou")]
 few = settings(max_examples=10, deadline=None, derandomize=True)
 
 
@@ -42,7 +42,9 @@ def test_a_solver_on_centred_rows_is_that_on_rows_centred_before(
     close(run(with_centre(problem), order, name, schedule, epochs=2), (w, b - w @ centre), 1e-8)
 
 
-@pytest.mark.parametrize("solver", CENTRED)
+@pytest.mark.parametrize(
+    "solver", thorough_unless(lambda solver: solver in ("sgd", "dual"), CENTRED)
+)
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_an_estimator_that_centres(solver, n_classes):
     X, y = make_data(n_classes=n_classes)
@@ -58,8 +60,12 @@ def test_an_estimator_that_centres(solver, n_classes):
 
 def test_casgd_is_asgd_centred():
     X, y = make_data()
-    casgd = LinearClassifier(solver="casgd", learning_rate=0.1, random_state=0).fit(X, y)
-    asgd = LinearClassifier(solver="asgd", center=True, learning_rate=0.1, random_state=0).fit(X, y)
+    casgd = LinearClassifier(solver="casgd", alpha=1e-5, learning_rate=0.1, random_state=0).fit(
+        X, y
+    )
+    asgd = LinearClassifier(
+        solver="asgd", center=True, alpha=1e-5, learning_rate=0.1, random_state=0
+    ).fit(X, y)
     np.testing.assert_array_equal(casgd.coef_, asgd.coef_)
     np.testing.assert_array_equal(casgd.intercept_, asgd.intercept_)
 
@@ -105,7 +111,9 @@ def test_steps_of_a_weak_ridge_amplify_the_last_digit_of_a_row():
     """The limit that docs/linear.md states has nothing to do with centring."""
     X, y = four_thousand_rows()
     rounded = X * (1.0 + 1e-15 * np.random.default_rng(1).choice([-1, 0, 1], size=X.shape))
-    model = LinearClassifier(loss="log", solver="asgd", schedule="inverse-t", random_state=0)
+    model = LinearClassifier(
+        loss="log", solver="asgd", schedule="inverse-t", alpha=1e-5, random_state=0
+    )
     change = [
         largest_change(model.set_params(alpha=alpha), X, rounded, y) for alpha in (1e-2, 1e-4)
     ]
@@ -116,8 +124,14 @@ def test_steps_of_a_weak_ridge_amplify_the_last_digit_of_a_row():
 # -------------------------------------------------------------------------------------- continuing
 
 
-@pytest.mark.parametrize("schedule", ["bottou", "inverse-t"])
-@pytest.mark.parametrize("solver", ["casgd", "sgd", "aisgd"])
+@pytest.mark.parametrize(
+    ("solver", "schedule"),
+    thorough_unless(
+        lambda solver, schedule: solver == "casgd" or (solver, schedule) in EVERYDAY,
+        ["casgd", "sgd", "aisgd"],
+        ["bottou", "inverse-t"],
+    ),
+)
 def test_partial_fit_moves_the_centre_but_no_prediction(solver, schedule):
     """With batches of one row of tiny weight, the centre moves and the weights do not."""
     X, y = make_data(n=100)
@@ -148,7 +162,9 @@ def test_partial_fit_moves_the_centre_but_no_prediction(solver, schedule):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_the_centre_counts_rows_and_not_steps(n_jobs):
     X, y = make_data(n=400)
-    model = LinearClassifier(loss="log", solver="sgd", center=True, n_jobs=n_jobs, random_state=0)
+    model = LinearClassifier(
+        loss="log", solver="sgd", center=True, n_jobs=n_jobs, alpha=1e-5, random_state=0
+    )
     model.fit(X, y).partial_fit(X + 10.0, y)  # ten epochs and one
     (state,) = model._fitted.states
     np.testing.assert_allclose(state.centre, X.mean(axis=0) + 5.0, atol=1e-9)

@@ -50,31 +50,33 @@ def test_whatever_the_fit(tmp_path, form, kind):
         "wide": {"random_state": 0, "solver": "asgd"},
     }[kind]
     path = tmp_path / "checkpoint"
-    killed_after(2, LinearClassifier(**parameters), X, y, path)
-    resumed = LinearClassifier(**parameters).fit(X, y, checkpoint=path)
+    killed_after(2, LinearClassifier(alpha=1e-5, **parameters), X, y, path)
+    resumed = LinearClassifier(alpha=1e-5, **parameters).fit(X, y, checkpoint=path)
     # A finished fit is not repeated.
-    again = LinearClassifier(**parameters).fit(X, y, checkpoint=path)
+    again = LinearClassifier(alpha=1e-5, **parameters).fit(X, y, checkpoint=path)
 
     assert_same_bits(again, resumed)
     if kind != "unseeded":
-        assert_same_bits(resumed, LinearClassifier(**parameters).fit(X, y))
-        assert resumed.n_iter_ == LinearClassifier(**parameters).fit(X, y).n_iter_
+        assert_same_bits(resumed, LinearClassifier(alpha=1e-5, **parameters).fit(X, y))
+        assert resumed.n_iter_ == LinearClassifier(alpha=1e-5, **parameters).fit(X, y).n_iter_
 
 
 def test_a_regressor_goes_on_too(tmp_path):
     X, y = make_data()
     path = tmp_path / "checkpoint"
-    killed_after(3, LinearRegressor(random_state=0), X, y, path)
-    resumed = LinearRegressor(random_state=0).fit(X, y, checkpoint=path)
-    np.testing.assert_array_equal(resumed.coef_, LinearRegressor(random_state=0).fit(X, y).coef_)
+    killed_after(3, LinearRegressor(alpha=1e-5, random_state=0), X, y, path)
+    resumed = LinearRegressor(alpha=1e-5, random_state=0).fit(X, y, checkpoint=path)
+    np.testing.assert_array_equal(
+        resumed.coef_, LinearRegressor(alpha=1e-5, random_state=0).fit(X, y).coef_
+    )
 
 
 def test_more_epochs_go_on_from_a_finished_fit(tmp_path):
     X, y = make_data()
     path = tmp_path / "checkpoint"
-    LinearClassifier(random_state=0, max_epochs=4).fit(X, y, checkpoint=path)
-    longer = LinearClassifier(random_state=0, max_epochs=9).fit(X, y, checkpoint=path)
-    assert_same_bits(longer, LinearClassifier(random_state=0, max_epochs=9).fit(X, y))
+    LinearClassifier(alpha=1e-5, random_state=0, max_epochs=4).fit(X, y, checkpoint=path)
+    longer = LinearClassifier(alpha=1e-5, random_state=0, max_epochs=9).fit(X, y, checkpoint=path)
+    assert_same_bits(longer, LinearClassifier(alpha=1e-5, random_state=0, max_epochs=9).fit(X, y))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,7 @@ def test_more_epochs_go_on_from_a_finished_fit(tmp_path):
 )
 def test_the_checkpoint_of_another_fit_is_refused(tmp_path, change, what):
     X, y = make_data()
-    parameters = {"random_state": 0, "max_epochs": 5}
+    parameters = {"alpha": 1e-5, "random_state": 0, "max_epochs": 5}
     path = tmp_path / "checkpoint"
     LinearClassifier(**parameters).fit(X, y, checkpoint=path)
     before = path.read_bytes()
@@ -102,7 +104,7 @@ def test_the_checkpoint_of_another_fit_is_refused(tmp_path, change, what):
 def test_the_checkpoint_of_other_data_is_refused(tmp_path, what):
     X, y = make_data()
     path = tmp_path / "checkpoint"
-    LinearClassifier(random_state=0).fit(X, y, checkpoint=path)
+    LinearClassifier(alpha=1e-5, random_state=0).fit(X, y, checkpoint=path)
     other, targets, kind = X.copy(), y.copy(), LinearClassifier
     if what == "values":
         other[17, 3] += 1e-9
@@ -113,7 +115,7 @@ def test_the_checkpoint_of_other_data_is_refused(tmp_path, what):
     else:
         kind = LinearRegressor
     with pytest.raises(CheckpointError, match="belongs to another fit"):
-        kind(random_state=0).fit(other, targets, checkpoint=path)
+        kind(alpha=1e-5, random_state=0).fit(other, targets, checkpoint=path)
 
 
 def test_the_checkpoint_of_the_same_rows_in_a_file_is_refused(tmp_path):
@@ -124,18 +126,22 @@ def test_the_checkpoint_of_the_same_rows_in_a_file_is_refused(tmp_path):
     kept = write_store([(wide, y)], tmp_path / "store", dtype="float64")
     in_memory = sp.csr_matrix(kept.X.toarray())
     path = tmp_path / "checkpoint"
-    LinearClassifier(solver="sgd", random_state=0).fit(in_memory, kept.y, checkpoint=path)
+    LinearClassifier(solver="sgd", alpha=1e-5, random_state=0).fit(
+        in_memory, kept.y, checkpoint=path
+    )
     with pytest.raises(CheckpointError, match="belongs to another fit"):
-        LinearClassifier(solver="sgd", random_state=0).fit(kept.X, kept.y, checkpoint=path)
+        LinearClassifier(solver="sgd", alpha=1e-5, random_state=0).fit(
+            kept.X, kept.y, checkpoint=path
+        )
 
 
 def test_a_damaged_checkpoint_says_so(tmp_path):
     X, y = make_data()
     path = tmp_path / "checkpoint"
-    LinearClassifier(random_state=0).fit(X, y, checkpoint=path)
+    LinearClassifier(alpha=1e-5, random_state=0).fit(X, y, checkpoint=path)
     path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(CheckpointError, match=r"cut short.*; for a checkpoint, delete it"):
-        LinearClassifier(random_state=0).fit(X, y, checkpoint=path)
+        LinearClassifier(alpha=1e-5, random_state=0).fit(X, y, checkpoint=path)
 
 
 def test_a_file_that_is_no_checkpoint_is_left_alone(tmp_path):
@@ -143,14 +149,14 @@ def test_a_file_that_is_no_checkpoint_is_left_alone(tmp_path):
     path = tmp_path / "rows.svm"
     path.write_text("1 1:1\n")
     with pytest.raises(CheckpointError, match=r"not a monro model; for a checkpoint, give another"):
-        LinearClassifier().fit(X, y, checkpoint=path)
+        LinearClassifier(alpha=1e-5).fit(X, y, checkpoint=path)
     assert path.read_text() == "1 1:1\n"
 
 
 def test_not_with_a_warm_start(tmp_path):
     X, y = make_data()
     with pytest.raises(ValueError, match="use warm_start=False"):
-        LinearClassifier(warm_start=True).fit(X, y, checkpoint=tmp_path / "checkpoint")
+        LinearClassifier(warm_start=True, alpha=1e-5).fit(X, y, checkpoint=tmp_path / "checkpoint")
 
 
 # ------------------------------------------------------------------------------------------ kill -9

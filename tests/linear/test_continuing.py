@@ -20,7 +20,7 @@ from tests.linear.helpers import (
 
 def test_history_tells_each_epoch():
     X, y = make_data()
-    model = LinearClassifier(random_state=0, max_epochs=4).fit(X, y)
+    model = LinearClassifier(alpha=1e-5, random_state=0, max_epochs=4).fit(X, y)
 
     assert model.n_iter_ == 4
     assert [record["epoch"] for record in model.history_] == [1, 2, 3, 4]
@@ -73,8 +73,8 @@ def test_tol_stops_after_3_epochs_without_improvement():
 
 def test_tol_does_not_change_the_steps():
     X, y = make_data()
-    stopped = LinearClassifier(tol=1e-3, max_epochs=100, random_state=0).fit(X, y)
-    plain = LinearClassifier(max_epochs=stopped.n_iter_, random_state=0).fit(X, y)
+    stopped = LinearClassifier(tol=1e-3, alpha=1e-5, max_epochs=100, random_state=0).fit(X, y)
+    plain = LinearClassifier(alpha=1e-5, max_epochs=stopped.n_iter_, random_state=0).fit(X, y)
 
     assert stopped.n_iter_ < 100
     assert_same_bits(stopped, plain)
@@ -124,6 +124,7 @@ def test_validation_rows_are_a_fraction_of_all(kind):
         solver="sgd",
         early_stopping=True,
         validation_fraction=0.2,
+        alpha=1e-5,
         max_epochs=1,
         random_state=0,
     ).fit(np.eye(100), targets)
@@ -245,10 +246,10 @@ def test_partial_fit_goes_on_from_a_solution_of_another_schedule(solver):
 
 def test_fit_starts_anew_after_partial_fit():
     X, y = make_data()
-    model = LinearClassifier(random_state=0).partial_fit(X, 1 - y, classes=[0, 1])
+    model = LinearClassifier(alpha=1e-5, random_state=0).partial_fit(X, 1 - y, classes=[0, 1])
     model.fit(X, y)
 
-    assert_same_bits(model, LinearClassifier(random_state=0).fit(X, y))
+    assert_same_bits(model, LinearClassifier(alpha=1e-5, random_state=0).fit(X, y))
     assert model.n_iter_ == len(model.history_) == 10
 
 
@@ -284,7 +285,9 @@ def test_warm_start_goes_on_with_other_rows(solver):
 
 def test_warm_start_uses_the_parameters_as_they_are_now():
     X, y = make_data()
-    model = LinearClassifier(solver="sgd", learning_rate=0.3, warm_start=True, random_state=0)
+    model = LinearClassifier(
+        solver="sgd", alpha=1e-5, learning_rate=0.3, warm_start=True, random_state=0
+    )
     before = model.fit(X, y).coef_.copy()
     model.set_params(learning_rate=1e-12).fit(X, y)
     np.testing.assert_allclose(model.coef_, before, rtol=1e-6)
@@ -296,7 +299,9 @@ def test_warm_start_uses_the_parameters_as_they_are_now():
 @pytest.mark.parametrize("width", [3, 9])
 def test_warm_start_with_another_number_of_features_is_refused(width):
     X, y = make_data()
-    model = LinearClassifier(solver="sgd", warm_start=True, random_state=0).fit(sp.csr_array(X), y)
+    model = LinearClassifier(solver="sgd", warm_start=True, alpha=1e-5, random_state=0).fit(
+        sp.csr_array(X), y
+    )
     # The further columns are empty: nothing beyond the old weights is touched, whatever happens.
     other = sp.csr_array(np.hstack([X[:, :3], np.zeros((y.size, width - 3))]))
 
@@ -306,7 +311,7 @@ def test_warm_start_with_another_number_of_features_is_refused(width):
 
 def test_partial_fit_needs_classes_at_the_first_call_only():
     X, y = make_data(n_classes=3)
-    model = LinearClassifier(random_state=0)
+    model = LinearClassifier(alpha=1e-5, random_state=0)
     with pytest.raises(ValueError, match="classes"):
         model.partial_fit(X, y)
 
@@ -324,7 +329,7 @@ def test_partial_fit_needs_classes_at_the_first_call_only():
 
 def test_partial_fit_takes_batches_of_one_class():
     X, y = make_data()
-    model = LinearClassifier(random_state=0)
+    model = LinearClassifier(alpha=1e-5, random_state=0)
     for label in (0, 1):
         model.partial_fit(X[y == label], y[y == label], classes=[0, 1])
 

@@ -9,13 +9,13 @@ from monro import LinearClassifier, LinearRegressor
 from monro.fitting.order import visiting_order
 from monro.linear import trainer
 from tests.linear.helpers import SOLVERS, assert_close, assert_same_bits, make_data, objective
-from tests.marks import thorough
+from tests.marks import thorough, thorough_unless
 
 # ----------------------------------------------------------------------------------- sample weights
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
-@pytest.mark.parametrize("loss", ["log", "squared_hinge"])
+@pytest.mark.parametrize("loss", ["log", pytest.param("squared_hinge", marks=thorough)])
 def test_a_weight_of_2_is_a_row_given_twice(loss, form):
     X, y = make_data()
     twice = np.arange(y.size) % 3 == 0
@@ -31,7 +31,9 @@ def test_a_weight_of_2_is_a_row_given_twice(loss, form):
     assert_close(weighted, repeated, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("loss", ["squared", "huber", "poisson"])
+@pytest.mark.parametrize(
+    "loss", thorough_unless(lambda loss: loss == "squared", ["squared", "huber", "poisson"])
+)
 def test_a_weight_of_2_is_a_row_given_twice_for_regression(loss):
     X, _ = make_data()
     y = np.random.default_rng(1).poisson(np.exp(0.5 * X[:, 0]))
@@ -46,13 +48,19 @@ def test_a_weight_of_2_is_a_row_given_twice_for_regression(loss):
     assert_close(weighted, repeated, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("solver", ["auto", *SOLVERS])
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize(
+    ("solver", "form"),
+    thorough_unless(
+        lambda solver, form: form is np.asarray or solver == "auto",
+        ["auto", *SOLVERS],
+        [np.asarray, sp.csr_array],
+    ),
+)
 def test_a_weight_of_0_is_a_row_left_out(solver, form):
     X, y = make_data()
     weight = np.random.default_rng(1).integers(3, size=y.size).astype(float)
     kept = weight > 0
-    settings = {"loss": "log", "solver": solver, "max_epochs": 3, "random_state": 0}
+    settings = {"loss": "log", "solver": solver, "alpha": 1e-5, "max_epochs": 3, "random_state": 0}
 
     zero = LinearClassifier(**settings).fit(form(X), y, sample_weight=weight)
     dropped = LinearClassifier(**settings).fit(form(X[kept]), y[kept], sample_weight=weight[kept])
@@ -64,7 +72,7 @@ def test_a_weight_of_0_is_a_row_left_out_of_the_held_out_rows_too():
     X, y = make_data()
     weight = np.where(np.arange(y.size) % 4 == 0, 0.0, 1.0)
     kept = weight > 0
-    settings = {"early_stopping": True, "random_state": 0}
+    settings = {"early_stopping": True, "alpha": 1e-5, "random_state": 0}
 
     zero = LinearClassifier(**settings).fit(X, y, sample_weight=weight)
     dropped = LinearClassifier(**settings).fit(X[kept], y[kept])
@@ -78,8 +86,10 @@ def test_a_weight_of_0_is_a_row_left_out_of_a_partial_fit():
     X, y = make_data()
     weight = np.where(np.arange(y.size) % 4 == 0, 0.0, 1.0)
     kept = weight > 0
-    zero = LinearClassifier(random_state=0).partial_fit(X, y, [0, 1], sample_weight=weight)
-    dropped = LinearClassifier(random_state=0).partial_fit(X[kept], y[kept], [0, 1])
+    zero = LinearClassifier(alpha=1e-5, random_state=0).partial_fit(
+        X, y, [0, 1], sample_weight=weight
+    )
+    dropped = LinearClassifier(alpha=1e-5, random_state=0).partial_fit(X[kept], y[kept], [0, 1])
 
     assert_same_bits(zero, dropped)
 
@@ -88,7 +98,7 @@ def test_a_weight_of_0_is_a_row_left_out_of_a_partial_fit():
 def test_the_unit_of_the_weights_does_not_matter(solver):
     X, y = make_data()
     weight = np.random.default_rng(1).uniform(0.5, 2.0, y.size)
-    settings = {"loss": "log", "solver": solver, "max_epochs": 3, "random_state": 0}
+    settings = {"loss": "log", "solver": solver, "alpha": 1e-5, "max_epochs": 3, "random_state": 0}
 
     plain = LinearClassifier(**settings).fit(X, y, sample_weight=weight)
     scaled = LinearClassifier(**settings).fit(X, y, sample_weight=1024.0 * weight)

@@ -21,7 +21,7 @@ from tests.marks import thorough_unless
 
 
 def fit_both(X, other, y, **parameters):
-    parameters = {"loss": "log", "random_state": 0, "max_epochs": 3} | parameters
+    parameters = {"loss": "log", "alpha": 1e-5, "random_state": 0, "max_epochs": 3} | parameters
     return LinearClassifier(**parameters).fit(X, y), LinearClassifier(**parameters).fit(other, y)
 
 
@@ -58,8 +58,8 @@ def test_frames_give_the_same_as_arrays(frame):
 def test_labels_may_be_a_series(series):
     X, y = make_data(3)
     labels = np.array(["a", "b", "c"])[y].tolist()
-    plain = LinearClassifier(random_state=0).fit(X, np.array(labels))
-    other = LinearClassifier(random_state=0).fit(X, series(labels))
+    plain = LinearClassifier(alpha=1e-5, random_state=0).fit(X, np.array(labels))
+    other = LinearClassifier(alpha=1e-5, random_state=0).fit(X, series(labels))
 
     np.testing.assert_array_equal(other.coef_, plain.coef_)
     np.testing.assert_array_equal(other.predict(X), plain.predict(X))
@@ -137,8 +137,10 @@ def test_read_only_data_is_read_and_not_written(form):
         )
     ):
         array.flags.writeable = False
-    frozen = LinearClassifier(random_state=0).fit(data, y, sample_weight=weight)
-    free = LinearClassifier(random_state=0).fit(form(X), y.copy(), sample_weight=weight.copy())
+    frozen = LinearClassifier(alpha=1e-5, random_state=0).fit(data, y, sample_weight=weight)
+    free = LinearClassifier(alpha=1e-5, random_state=0).fit(
+        form(X), y.copy(), sample_weight=weight.copy()
+    )
 
     np.testing.assert_array_equal(frozen.coef_, free.coef_)
 
@@ -211,7 +213,7 @@ def test_columns_that_never_occurred_may_occur_later():
     wide, _ = scattered(X, 140_000, rng)
     other, columns = scattered(X, 140_000, rng)
 
-    model = LinearClassifier(solver="asgd", random_state=0).fit(wide, y)
+    model = LinearClassifier(solver="asgd", alpha=1e-5, random_state=0).fit(wide, y)
     assert not model.coef_[0, columns].any()
     model.partial_fit(other, y)
 

@@ -41,7 +41,7 @@ def make_data(n=60, d=4):
 def test_an_unknown_name_lists_the_known_ones(parameters, meant):
     X, y = make_data()
     (name, value), *_ = parameters.items()
-    text = message(ValueError, LinearClassifier(**parameters).fit, X, y)
+    text = message(ValueError, LinearClassifier(alpha=1e-5, **parameters).fit, X, y)
 
     assert f"{name}={value!r}" in text
     known = {"solver": ("auto", "dual", *STREAMING), "loss": ("hinge", "squared_hinge", "log")}
@@ -53,8 +53,8 @@ def test_an_unknown_name_lists_the_known_ones(parameters, meant):
 
 def test_a_loss_of_the_other_estimator_is_unknown():
     X, y = make_data()
-    assert "'squared'" in message(ValueError, LinearRegressor(loss="hinge").fit, X, y)
-    assert "'hinge'" in message(ValueError, LinearClassifier(loss="squared").fit, X, y)
+    assert "'squared'" in message(ValueError, LinearRegressor(loss="hinge", alpha=1e-5).fit, X, y)
+    assert "'hinge'" in message(ValueError, LinearClassifier(loss="squared", alpha=1e-5).fit, X, y)
 
 
 @pytest.mark.parametrize(
@@ -73,14 +73,16 @@ def test_a_number_out_of_range_is_named_with_its_value(name, values):
     X, y = make_data()
     for value in values:
         for kind in (LinearClassifier, LinearRegressor):
-            text = message(ValueError, kind(**{name: value}).fit, X, y)
+            text = message(ValueError, kind(**{"alpha": 1e-5, name: value}).fit, X, y)
             assert f"{name}={value!r}" in text
 
 
 @pytest.mark.parametrize("delta", [0.0, -1.0, np.nan])
 def test_delta_must_be_positive(delta):
     X, y = make_data()
-    assert "delta" in message(ValueError, LinearRegressor(loss="huber", delta=delta).fit, X, y)
+    assert "delta" in message(
+        ValueError, LinearRegressor(loss="huber", delta=delta, alpha=1e-5).fit, X, y
+    )
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,7 @@ def test_delta_must_be_positive(delta):
 )
 def test_class_weights_that_make_no_sense(class_weight):
     X, y = make_data()
-    text = message(ValueError, LinearClassifier(class_weight=class_weight).fit, X, y)
+    text = message(ValueError, LinearClassifier(class_weight=class_weight, alpha=1e-5).fit, X, y)
     assert "class_weight" in text
 
 
@@ -124,7 +126,7 @@ def test_class_weights_that_make_no_sense(class_weight):
 @pytest.mark.parametrize("kind", [LinearClassifier, LinearRegressor])
 def test_combinations_that_make_no_sense_name_those_that_do(kind, parameters, at_fault, valid):
     X, y = make_data()
-    text = message(ValueError, kind(**parameters).fit, X, y)
+    text = message(ValueError, kind(**{"alpha": 1e-5} | parameters).fit, X, y)
 
     assert at_fault in text
     for choice in valid:
@@ -138,7 +140,7 @@ def test_a_dual_solver_cannot_take_batches(kind):
 
     # scikit-learn's checks want the method not to be there; the cause says what to use.
     with pytest.raises(AttributeError) as caught:
-        kind(solver="dual").partial_fit(X, y, **classes)
+        kind(solver="dual", alpha=1e-5).partial_fit(X, y, **classes)
     text = str(caught.value.__cause__)
     assert "partial_fit" in text
     for choice in STREAMING:
@@ -147,7 +149,7 @@ def test_a_dual_solver_cannot_take_batches(kind):
 
 def test_balanced_class_weights_need_all_rows():
     X, y = make_data()
-    model = LinearClassifier(class_weight="balanced")
+    model = LinearClassifier(class_weight="balanced", alpha=1e-5)
     assert "balanced" in message(ValueError, model.partial_fit, X, y, classes=[0, 1])
 
 
@@ -172,9 +174,9 @@ def test_every_combination_left_is_valid():
 @pytest.mark.parametrize("kind", [LinearClassifier, LinearRegressor])
 def test_a_value_of_x_that_is_no_number_is_named_by_its_row(kind, form, bad):
     X, y = make_data()
-    model = kind().fit(X, y)
+    model = kind(alpha=1e-5).fit(X, y)
     X[7, 2] = bad
-    for action in (lambda: kind().fit(form(X), y), lambda: model.predict(form(X))):
+    for action in (lambda: kind(alpha=1e-5).fit(form(X), y), lambda: model.predict(form(X))):
         text = message(ValueError, action)
         assert "NaN" in text if np.isnan(bad) else "inf" in text
         assert "row 7" in text
@@ -186,7 +188,7 @@ def test_a_target_that_is_no_number_is_named_by_its_row(bad, loss):
     X, _ = make_data()
     y = X[:, 0] ** 2
     y[7] = bad
-    text = message(ValueError, LinearRegressor(loss=loss).fit, X, y)
+    text = message(ValueError, LinearRegressor(loss=loss, alpha=1e-5).fit, X, y)
     assert "NaN" in text if np.isnan(bad) else "inf" in text
     assert "row 7" in text
 
@@ -195,13 +197,13 @@ def test_a_label_that_is_no_number_is_refused():
     X, y = make_data()
     labels = y.astype(float)
     labels[7] = np.nan
-    assert "NaN" in message(ValueError, LinearClassifier().fit, X, labels)
+    assert "NaN" in message(ValueError, LinearClassifier(alpha=1e-5).fit, X, labels)
 
 
 @pytest.mark.parametrize("label", [0, 1.0, "spam", True])
 def test_a_single_class_is_named(label):
     X, y = make_data()
-    text = message(ValueError, LinearClassifier().fit, X, [label] * y.size)
+    text = message(ValueError, LinearClassifier(alpha=1e-5).fit, X, [label] * y.size)
     assert str(label) in text
     assert "class" in text
     assert "np." not in text  # the label, not how NumPy writes it
@@ -210,22 +212,22 @@ def test_a_single_class_is_named(label):
 def test_a_missing_target_is_reported():
     X, _ = make_data()
     for kind in (LinearClassifier, LinearRegressor):
-        assert re.search(r"\by\b", message(ValueError, kind().fit, X, None))
+        assert re.search(r"\by\b", message(ValueError, kind(alpha=1e-5).fit, X, None))
 
 
 def test_targets_of_the_wrong_kind():
     X, _ = make_data()
-    assert "continuous" in message(ValueError, LinearClassifier().fit, X, X[:, 0])
-    assert "numbers" in message(ValueError, LinearRegressor().fit, X, ["a"] * len(X))
+    assert "continuous" in message(ValueError, LinearClassifier(alpha=1e-5).fit, X, X[:, 0])
+    assert "numbers" in message(ValueError, LinearRegressor(alpha=1e-5).fit, X, ["a"] * len(X))
     for kind in (LinearClassifier, LinearRegressor):
-        assert "1d" in message(ValueError, kind().fit, X, X[:, :2])
+        assert "1d" in message(ValueError, kind(alpha=1e-5).fit, X, X[:, :2])
 
 
 def test_a_negative_count_is_named_by_its_row():
     X, y = make_data()
     counts = y.astype(float)
     counts[11] = -2.5
-    text = message(ValueError, LinearRegressor(loss="poisson").fit, X, counts)
+    text = message(ValueError, LinearRegressor(loss="poisson", alpha=1e-5).fit, X, counts)
     assert "row 11" in text
     assert "-2.5" in text
     assert "poisson" in text
@@ -234,13 +236,13 @@ def test_a_negative_count_is_named_by_its_row():
 @pytest.mark.parametrize(("column", "row"), [(-3, 4), (99, 4), (4, 0)])
 def test_a_column_out_of_range_is_named_by_its_row(column, row):
     X, y = make_data()
-    model = LinearClassifier().fit(X, y)
+    model = LinearClassifier(alpha=1e-5).fit(X, y)
     for form in (sp.csr_matrix, sp.csr_array):
         corrupt = form(X)
         corrupt.indices[row * X.shape[1] + 1] = column
         for action in (
-            lambda bad=corrupt: LinearClassifier().fit(bad, y),
-            lambda bad=corrupt: LinearClassifier().partial_fit(bad, y, classes=[0, 1]),
+            lambda bad=corrupt: LinearClassifier(alpha=1e-5).fit(bad, y),
+            lambda bad=corrupt: LinearClassifier(alpha=1e-5).partial_fit(bad, y, classes=[0, 1]),
             lambda bad=corrupt: model.predict(bad),
         ):
             text = message(ValueError, action)
@@ -252,7 +254,7 @@ def fit_with_a_wrong(pointer):
     X, y = make_data()
     X = sp.csr_matrix(X)
     X.indptr[5] = pointer
-    assert "row" in message(ValueError, LinearClassifier().fit, X, y)
+    assert "row" in message(ValueError, LinearClassifier(alpha=1e-5).fit, X, y)
 
 
 @pytest.mark.parametrize("pointer", [3, 10_000])
@@ -263,7 +265,10 @@ def test_row_pointers_that_make_no_sense_are_refused(pointer):
 
 def test_another_number_of_features_is_reported():
     X, y = make_data()
-    for model in (LinearClassifier(loss="log").fit(X, y), LinearRegressor().fit(X, y)):
+    for model in (
+        LinearClassifier(loss="log", alpha=1e-5).fit(X, y),
+        LinearRegressor(alpha=1e-5).fit(X, y),
+    ):
         for other in (X[:, :2], np.hstack([X, X]), sp.csr_matrix(X[:, :2])):
             for action in (
                 lambda bad=other, model=model: model.predict(bad),
@@ -276,10 +281,12 @@ def test_another_number_of_features_is_reported():
 
 def test_lengths_that_differ_are_reported():
     X, y = make_data()
-    text = message(ValueError, LinearClassifier().fit, X, y[:-1])
+    text = message(ValueError, LinearClassifier(alpha=1e-5).fit, X, y[:-1])
     assert "60" in text
     assert "59" in text
-    assert "sample_weight" in message(ValueError, LinearClassifier().fit, X, y, np.ones(3))
+    assert "sample_weight" in message(
+        ValueError, LinearClassifier(alpha=1e-5).fit, X, y, np.ones(3)
+    )
 
 
 @pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
@@ -287,21 +294,21 @@ def test_sample_weights_that_make_no_sense(bad):
     X, y = make_data()
     weight = np.ones(y.size)
     weight[7] = bad
-    text = message(ValueError, LinearClassifier().fit, X, y, sample_weight=weight)
+    text = message(ValueError, LinearClassifier(alpha=1e-5).fit, X, y, sample_weight=weight)
     assert "sample_weight" in text
 
 
 def test_weights_of_0_leave_nothing_to_learn_from():
     X, y = make_data()
     for kind in (LinearClassifier, LinearRegressor):
-        text = message(ValueError, kind().fit, X, y, sample_weight=np.zeros(y.size))
+        text = message(ValueError, kind(alpha=1e-5).fit, X, y, sample_weight=np.zeros(y.size))
         assert "weight" in text
 
 
 def test_no_rows_and_no_features_are_reported():
     for shape, word in (((0, 4), "sample"), ((10, 0), "feature")):
         X = np.zeros(shape)
-        assert word in message(ValueError, LinearRegressor().fit, X, np.zeros(shape[0]))
+        assert word in message(ValueError, LinearRegressor(alpha=1e-5).fit, X, np.zeros(shape[0]))
 
 
 # ----------------------------------------------------------------------------- early stopping
@@ -310,9 +317,9 @@ def test_no_rows_and_no_features_are_reported():
 @pytest.mark.parametrize(
     ("model", "rows"),
     [
-        (LinearRegressor(early_stopping=True), 1),
-        (LinearClassifier(early_stopping=True), 6),  # one row held out, of two classes
-        (LinearRegressor(early_stopping=True, validation_fraction=0.99), 3),
+        (LinearRegressor(early_stopping=True, alpha=1e-5), 1),
+        (LinearClassifier(early_stopping=True, alpha=1e-5), 6),  # one row held out, of two classes
+        (LinearRegressor(early_stopping=True, validation_fraction=0.99, alpha=1e-5), 3),
     ],
 )
 def test_rows_that_cannot_be_split_are_reported(model, rows):
@@ -330,7 +337,7 @@ def test_rows_that_cannot_be_split_are_reported(model, rows):
 @pytest.mark.parametrize("solver", ["sgd", "asgd", "casgd", "sgdqn"])
 def test_divergence_is_reported_with_what_to_change(solver):
     X, y = make_data()
-    model = LinearRegressor(solver=solver, learning_rate=1e3)
+    model = LinearRegressor(solver=solver, alpha=1e-5, learning_rate=1e3)
     text = message(DivergenceError, model.fit, X, y)
 
     assert repr(solver) in text
@@ -342,7 +349,7 @@ def test_divergence_is_reported_with_what_to_change(solver):
 
 def test_divergence_is_reported_before_the_numbers_overflow():
     X, y = make_data(n=20)
-    model = LinearRegressor(solver="sgd", learning_rate=1e3, max_epochs=1)
+    model = LinearRegressor(solver="sgd", alpha=1e-5, learning_rate=1e3, max_epochs=1)
     try:
         model.fit(X, y)
     except DivergenceError:
@@ -378,7 +385,9 @@ def test_divergence_of_a_batch_leaves_the_model_as_it_was():
 )
 def test_implicit_steps_do_not_diverge_at_any_rate(solver, loss):
     X, y = make_data()
-    model = LinearRegressor(loss=loss, solver=solver, learning_rate=1e6, random_state=0).fit(X, y)
+    model = LinearRegressor(
+        loss=loss, solver=solver, alpha=1e-5, learning_rate=1e6, random_state=0
+    ).fit(X, y)
 
     assert np.isfinite(model.coef_).all()
     # No step goes beyond what fits its own row.

@@ -65,7 +65,7 @@ def test_the_automatic_rate_is_nearly_as_good_as_the_best_of_a_grid(make, settin
 @pytest.mark.parametrize("solver", thorough_unless(lambda name: name == "sgd", STREAMING))
 def test_a_fit_with_the_rate_that_auto_found_has_the_same_bits(solver):
     X, y = make_data(n=3000)
-    settings = {"solver": solver, "max_epochs": 2, "random_state": 0}
+    settings = {"solver": solver, "alpha": 1e-5, "max_epochs": 2, "random_state": 0}
     model = LinearClassifier(**settings).fit(X, y)
 
     given = LinearClassifier(**settings, learning_rate=model.learning_rate_).fit(X, y)

@@ -101,7 +101,7 @@ def test_threads_on_one_model(solver):
 def test_early_stopping_counts_the_rows_it_trains_on():
     X, y = make_data(n=100)
     model = LinearRegressor(
-        max_steps=200, early_stopping=True, validation_fraction=0.2, random_state=0
+        max_steps=200, early_stopping=True, validation_fraction=0.2, alpha=1e-5, random_state=0
     )
     assert model.fit(X, y.astype(float)).n_iter_ <= 3
     model.set_params(early_stopping=False).fit(X, y.astype(float))
@@ -118,4 +118,4 @@ def test_early_stopping_counts_the_rows_it_trains_on():
 )
 def test_values_that_make_no_sense(given, named):
     X, y = make_data()
-    assert named in message(ValueError, LinearClassifier(**given).fit, X, y)
+    assert named in message(ValueError, LinearClassifier(alpha=1e-5, **given).fit, X, y)

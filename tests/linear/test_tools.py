@@ -21,7 +21,11 @@ from tests.linear.helpers import SOLVERS, assert_same_bits, make_data
 
 @pytest.mark.parametrize(
     "model",
-    [LinearClassifier(max_epochs=3), LinearRegressor(max_epochs=3), LinearClassifier(max_epochs=1)],
+    [
+        LinearClassifier(alpha=1e-5, max_epochs=3),
+        LinearRegressor(alpha=1e-5, max_epochs=3),
+        LinearClassifier(alpha=1e-5, max_epochs=1),
+    ],
 )
 def test_callbacks_see_each_epoch_begin_and_end(model):
     X, y = make_data()
@@ -35,7 +39,7 @@ def test_callbacks_see_each_epoch_begin_and_end(model):
 def test_callbacks_see_no_epoch_begin_that_does_not_end(stopping):
     X, y = make_data()
     recorder = Recorder()
-    model = LinearClassifier(**stopping, max_epochs=20, random_state=0)
+    model = LinearClassifier(alpha=1e-5, **stopping, max_epochs=20, random_state=0)
     model.set_callbacks(recorder).fit(X, y)
 
     assert model.n_iter_ < 20
@@ -45,18 +49,18 @@ def test_callbacks_see_no_epoch_begin_that_does_not_end(stopping):
 def test_a_callback_can_stop_the_fit():
     X, y = make_data()
     recorder = Recorder(stop_at=1)
-    model = LinearClassifier(random_state=0).set_callbacks(recorder).fit(X, y)
+    model = LinearClassifier(alpha=1e-5, random_state=0).set_callbacks(recorder).fit(X, y)
 
     assert model.n_iter_ == len(model.history_) == 2
     assert recorder.events == expected_events(2)
-    assert_same_bits(model, LinearClassifier(max_epochs=2, random_state=0).fit(X, y))
+    assert_same_bits(model, LinearClassifier(alpha=1e-5, max_epochs=2, random_state=0).fit(X, y))
 
 
 def test_callbacks_do_not_change_the_fit():
     X, y = make_data()
-    watched = LinearClassifier(random_state=0).set_callbacks(Recorder()).fit(X, y)
+    watched = LinearClassifier(alpha=1e-5, random_state=0).set_callbacks(Recorder()).fit(X, y)
 
-    assert_same_bits(watched, LinearClassifier(random_state=0).fit(X, y))
+    assert_same_bits(watched, LinearClassifier(alpha=1e-5, random_state=0).fit(X, y))
 
 
 class Predictions(Callback):
@@ -89,7 +93,7 @@ def test_callbacks_get_the_labels_as_they_were_given():
     X, y = make_data(n_classes=3)
     names = np.array(["a", "b", "c"])[y]
     seen = Predictions()
-    LinearClassifier(max_epochs=1).set_callbacks(seen).fit(X, names)
+    LinearClassifier(alpha=1e-5, max_epochs=1).set_callbacks(seen).fit(X, names)
 
     np.testing.assert_array_equal(seen.targets[0], names)
 
@@ -99,7 +103,7 @@ def test_scoring_monitor_scores_each_epoch(names):
     X, y = make_data()
     labels = np.array(names)[y]
     monitor = ScoringMonitor(scoring="accuracy")
-    settings = {"random_state": 0, "solver": "sgd"}
+    settings = {"alpha": 1e-5, "random_state": 0, "solver": "sgd"}
     LinearClassifier(**settings, max_epochs=3).set_callbacks(monitor).fit(X, labels)
 
     logs = monitor.get_logs().data_as_pandas
@@ -113,7 +117,7 @@ def test_scoring_monitor_scores_each_epoch(names):
 
 def test_progress_bar_shows_the_fit(capsys):
     X, y = make_data()
-    LinearClassifier().set_callbacks(ProgressBar()).fit(X, y)
+    LinearClassifier(alpha=1e-5).set_callbacks(ProgressBar()).fit(X, y)
 
     out, err = capsys.readouterr()
     assert "LinearClassifier" in out + err
@@ -122,7 +126,9 @@ def test_progress_bar_shows_the_fit(capsys):
 
 def test_verbose_prints_a_plain_line_an_epoch_to_standard_error(capsys):
     X, y = make_data()
-    model = LinearClassifier(loss="log", verbose=1, max_epochs=3, random_state=0).fit(X, y)
+    model = LinearClassifier(loss="log", verbose=1, alpha=1e-5, max_epochs=3, random_state=0).fit(
+        X, y
+    )
 
     out, err = capsys.readouterr()
     assert out == ""
@@ -136,7 +142,7 @@ def test_verbose_prints_a_plain_line_an_epoch_to_standard_error(capsys):
 
 def test_nothing_is_printed_unless_asked_for(capfd):
     X, y = make_data()
-    LinearClassifier(tol=1e-3, early_stopping=True).fit(X, y)
+    LinearClassifier(tol=1e-3, early_stopping=True, alpha=1e-5).fit(X, y)
 
     assert capfd.readouterr() == ("", "")
 
@@ -169,7 +175,7 @@ def test_a_clone_has_the_parameters_and_nothing_else():
 
 def test_grid_search_picks_what_cross_validation_prefers():
     X, y = make_data()
-    model = LinearClassifier(loss="log", max_epochs=20, random_state=0)
+    model = LinearClassifier(loss="log", alpha=1e-5, max_epochs=20, random_state=0)
     alphas = [1e-4, 1e-1, 10.0]
     search = GridSearchCV(model, {"alpha": alphas}, cv=3, scoring="neg_log_loss").fit(X, y)
 
@@ -187,8 +193,8 @@ def test_grid_search_picks_what_cross_validation_prefers():
 def test_a_pipeline_fits_the_same_as_its_parts():
     X, y = make_data()
     scaler = StandardScaler().fit(3.0 * X + 1.0)
-    apart = LinearClassifier(random_state=0).fit(scaler.transform(3.0 * X + 1.0), y)
-    pipeline = make_pipeline(StandardScaler(), LinearClassifier(random_state=0)).fit(
+    apart = LinearClassifier(alpha=1e-5, random_state=0).fit(scaler.transform(3.0 * X + 1.0), y)
+    pipeline = make_pipeline(StandardScaler(), LinearClassifier(alpha=1e-5, random_state=0)).fit(
         3.0 * X + 1.0, y
     )
 

@@ -26,7 +26,7 @@ def test_workers_are_on_both_nodes_and_the_loss_is_that_of_one_machine():
     model = RaySoftmaxClassifier(workers=2, max_epochs=20, random_state=0)
     model.fit(dataset_of(X, y, 4), "label", n_features=X.shape[1])
     local = model.to_local()
-    alone = SoftmaxClassifier(max_epochs=20, random_state=0).fit(X, y)
+    alone = SoftmaxClassifier(alpha=0.0, max_epochs=20, random_state=0).fit(X, y)
     assert local.log_loss(X, y) <= 1.02 * alone.log_loss(X, y)
     assert model.n_iter_ == len(model.history_) == 20
     assert np.array_equal(local.classes_, alone.classes_)
@@ -54,7 +54,7 @@ def test_columns_of_numbers_vectors_and_lists_are_the_same_rows(dense, form):
         dataset = dataset_of(sp.csr_matrix(X) if form == "sparse" else X, y, 2)
     model = RaySoftmaxClassifier(workers=2, max_epochs=15, random_state=0)
     local = model.fit(dataset, "label").to_local()
-    alone = SoftmaxClassifier(max_epochs=15, random_state=0).fit(X, y)
+    alone = SoftmaxClassifier(alpha=0.0, max_epochs=15, random_state=0).fit(X, y)
     assert local.log_loss(X, y) <= 1.05 * alone.log_loss(X, y)
     assert hasattr(local, "feature_names_in_") == (form == "numbers")
     assert local.n_features_in_ == 12
@@ -122,7 +122,7 @@ def test_real_data_ends_within_two_percent_of_one_machine(name, epochs):
     else:
         X, y = LOADERS[name]()[:2]
         X = X.astype(np.float32)
-    settings = {"max_epochs": epochs, "random_state": 0}
+    settings = {"alpha": 0.0, "max_epochs": epochs, "random_state": 0}
     alone = SoftmaxClassifier(**settings).fit(X, y)
     model = RaySoftmaxClassifier(workers=2, **settings)
     local = model.fit(dataset_of(X, y, 8), "label", n_features=X.shape[1]).to_local()

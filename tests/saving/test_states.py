@@ -96,7 +96,9 @@ def test_every_state_of_a_model_says_what_its_large_arrays_are():
     y = X[:, 0] > 0
     for name in SOLVERS:
         loss = "log" if SOLVERS[name].needs_smooth_loss else "hinge"
-        model = LinearClassifier(loss=loss, solver=name, warm_start=True, random_state=0).fit(X, y)
+        model = LinearClassifier(
+            loss=loss, solver=name, warm_start=True, alpha=1e-5, random_state=0
+        ).fit(X, y)
         for state in model._fitted.states:
             for declared, array in arrays_of(state):
                 size = array.size

@@ -40,7 +40,7 @@ def noisy_rows(n=400, d=12, n_classes=CLASSES, seed=0, density=0.5, spread=1.2):
 
 def settings_of(sampling="all", **parameters):
     """Return the parameters of a SoftmaxClassifier that trains as the class shards will."""
-    usual = {"formulation": "raman", "learning_rate": RATE, "max_epochs": 15}
+    usual = {"formulation": "raman", "alpha": 0.0, "learning_rate": RATE, "max_epochs": 15}
     return usual | {"sampling": "auto" if sampling == "all" else sampling} | parameters
 
 

@@ -45,6 +45,7 @@ def test_nce_finds_the_shares_of_the_classes(sampling, n):
     model = SoftmaxClassifier(
         solver="nce",
         sampling=sampling,
+        alpha=0.0,
         classes_per_step=3,
         examples_per_step=n,
         learning_rate=0.3 * n**0.5,
@@ -102,6 +103,7 @@ def test_many_draws_come_close_to_the_maximum_likelihood(solver, n):
         model = SoftmaxClassifier(
             solver=solver,
             sampling="frequency",
+            alpha=0.0,
             classes_per_step=m,
             examples_per_step=n,
             learning_rate=0.3 * n**0.8,

@@ -13,11 +13,10 @@ from monro.errors import CheckpointError
 from tests import processes
 from tests.callbacks import killed_after
 from tests.marks import thorough, thorough_unless
-from tests.softmax.data import STREAMING, assert_same_bits, make_data
+from tests.softmax.data import STREAMING, assert_same_bits, in_both_forms, make_data
 
 
-@pytest.mark.parametrize("solver", STREAMING)
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+@in_both_forms(STREAMING)
 def test_an_interrupted_fit_resumes_with_the_same_bits(tmp_path, solver, form):
     X, y = make_data()
     parameters = {"solver": solver, "alpha": 1e-3, "random_state": 0, "max_epochs": 6}
@@ -59,23 +58,29 @@ def test_fits_of_every_kind_resume(tmp_path, form, kind):
         "bounded": {"solver": "umax", "radius": 1.0},
         "double": {"dtype": "float64", "init": "zero"},
     }[kind]
-    parameters = {"random_state": 0, "max_epochs": 5} | parameters
+    parameters = {"alpha": 0.0, "random_state": 0, "max_epochs": 5} | parameters
     path = tmp_path / "checkpoint"
-    killed_after(2, SoftmaxClassifier(**parameters), rows, y, path, weight)
-    resumed = SoftmaxClassifier(**parameters).fit(rows, y, weight, checkpoint=path)
+    killed_after(2, SoftmaxClassifier(alpha=0.0, **parameters), rows, y, path, weight)
+    resumed = SoftmaxClassifier(alpha=0.0, **parameters).fit(rows, y, weight, checkpoint=path)
     # A finished fit is not repeated.
-    again = SoftmaxClassifier(**parameters).fit(rows, y, weight, checkpoint=path)
+    again = SoftmaxClassifier(alpha=0.0, **parameters).fit(rows, y, weight, checkpoint=path)
 
     assert_same_bits(again, resumed)
     if kind != "unseeded":
-        whole = SoftmaxClassifier(**parameters).fit(rows, y, weight)
+        whole = SoftmaxClassifier(alpha=0.0, **parameters).fit(rows, y, weight)
         assert_same_bits(resumed, whole)
         assert resumed.n_iter_ == whole.n_iter_
 
 
 def test_fits_on_mini_batches_resume(tmp_path):
     X, y = make_data(n=60)
-    parameters = {"examples_per_step": 4, "learning_rate": 0.3, "max_epochs": 3, "random_state": 0}
+    parameters = {
+        "alpha": 0.0,
+        "examples_per_step": 4,
+        "learning_rate": 0.3,
+        "max_epochs": 3,
+        "random_state": 0,
+    }
     path = tmp_path / "checkpoint"
     killed_after(1, SoftmaxClassifier(**parameters), X, y, path)
     resumed = SoftmaxClassifier(**parameters).fit(X, y, checkpoint=path)
@@ -85,7 +90,7 @@ def test_fits_on_mini_batches_resume(tmp_path):
 def test_more_epochs_resume_from_a_finished_fit(tmp_path):
     X, y = make_data()
     path = tmp_path / "checkpoint"
-    parameters = {"random_state": 0, "learning_rate": 0.3, "epoch_decay": 0.9}
+    parameters = {"alpha": 0.0, "random_state": 0, "learning_rate": 0.3, "epoch_decay": 0.9}
     SoftmaxClassifier(**parameters, max_epochs=3).fit(X, y, checkpoint=path)
     longer = SoftmaxClassifier(**parameters, max_epochs=6).fit(X, y, checkpoint=path)
     assert_same_bits(longer, SoftmaxClassifier(**parameters, max_epochs=6).fit(X, y))
@@ -105,7 +110,7 @@ def test_more_epochs_resume_from_a_finished_fit(tmp_path):
 )
 def test_the_checkpoint_of_another_fit_is_refused(tmp_path, change, what):
     X, y = make_data()
-    parameters = {"random_state": 0, "max_epochs": 3}
+    parameters = {"alpha": 0.0, "random_state": 0, "max_epochs": 3}
     path = tmp_path / "checkpoint"
     SoftmaxClassifier(**parameters).fit(X, y, checkpoint=path)
     before = path.read_bytes()
@@ -119,7 +124,7 @@ def test_the_checkpoint_of_another_fit_is_refused(tmp_path, change, what):
 def test_the_checkpoint_of_other_data_is_refused(tmp_path, what):
     X, y = make_data()
     path = tmp_path / "checkpoint"
-    SoftmaxClassifier(random_state=0, max_epochs=2).fit(X, y, checkpoint=path)
+    SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=2).fit(X, y, checkpoint=path)
     other, targets, weight, kind = X.copy(), y.copy(), None, SoftmaxClassifier
     if what == "values":
         other[17, 3] += 1e-9
@@ -134,22 +139,24 @@ def test_the_checkpoint_of_other_data_is_refused(tmp_path, what):
     else:
         kind = LinearClassifier
     with pytest.raises(CheckpointError, match="belongs to another fit"):
-        kind(random_state=0, max_epochs=2).fit(other, targets, weight, checkpoint=path)
+        kind(alpha=0.0, random_state=0, max_epochs=2).fit(other, targets, weight, checkpoint=path)
 
 
 def test_the_labels_may_have_other_names(tmp_path):
     X, y = make_data()
     path = tmp_path / "checkpoint"
-    SoftmaxClassifier(random_state=0, max_epochs=2).fit(X, y, checkpoint=path)
-    model = SoftmaxClassifier(random_state=0, max_epochs=2).fit(X, y + 1, checkpoint=path)
+    SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=2).fit(X, y, checkpoint=path)
+    model = SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=2).fit(
+        X, y + 1, checkpoint=path
+    )
     np.testing.assert_array_equal(model.classes_, [1, 2, 3, 4])
 
 
 def test_a_refused_checkpoint_leaves_a_fitted_model_alone(tmp_path):
     X, y = make_data()
     path = tmp_path / "checkpoint"
-    SoftmaxClassifier(random_state=0, max_epochs=2).fit(X, y, checkpoint=path)
-    model = SoftmaxClassifier(random_state=1, max_epochs=2).fit(X, y)
+    SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=2).fit(X, y, checkpoint=path)
+    model = SoftmaxClassifier(alpha=0.0, random_state=1, max_epochs=2).fit(X, y)
     before = model.coef_
     with pytest.raises(CheckpointError):
         model.fit(X, y, checkpoint=path)
@@ -159,19 +166,19 @@ def test_a_refused_checkpoint_leaves_a_fitted_model_alone(tmp_path):
 def test_a_damaged_checkpoint_is_refused(tmp_path):
     X, y = make_data()
     path = tmp_path / "checkpoint"
-    SoftmaxClassifier(random_state=0, max_epochs=2).fit(X, y, checkpoint=path)
+    SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=2).fit(X, y, checkpoint=path)
     path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(CheckpointError, match=r"cut short.*; for a checkpoint, delete it"):
-        SoftmaxClassifier(random_state=0, max_epochs=2).fit(X, y, checkpoint=path)
+        SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=2).fit(X, y, checkpoint=path)
 
 
 def test_fits_that_keep_no_checkpoint_raise(tmp_path):
     X, y = make_data()
     path = tmp_path / "checkpoint"
     with pytest.raises(ValueError, match="use warm_start=False"):
-        SoftmaxClassifier(warm_start=True).fit(X, y, checkpoint=path)
+        SoftmaxClassifier(warm_start=True, alpha=0.0).fit(X, y, checkpoint=path)
     with pytest.raises(ValueError, match="solver='lbfgs' keeps no checkpoint"):
-        SoftmaxClassifier(solver="lbfgs").fit(X, y, checkpoint=path)
+        SoftmaxClassifier(solver="lbfgs", alpha=0.0).fit(X, y, checkpoint=path)
 
 
 # ------------------------------------------------------------------------------------------ kill -9
@@ -182,7 +189,12 @@ def long_fit(checkpoint=None):
     X = sp.random_array((4_000, 300), density=0.05, rng=rng, format="csr")
     y = np.argmax(X @ rng.normal(size=(300, 200)), axis=1)
     model = SoftmaxClassifier(
-        classes=list(range(200)), early_stopping=True, tol=0.0, epoch_decay=1.0, max_epochs=200
+        classes=list(range(200)),
+        early_stopping=True,
+        tol=0.0,
+        epoch_decay=1.0,
+        alpha=0.0,
+        max_epochs=200,
     )
     return model.set_params(learning_rate=0.01, random_state=0).fit(X, y, checkpoint=checkpoint)
 

@@ -23,7 +23,7 @@ def kinds_of_classes(kinds=10, d=30, rows_each=6, seed=0):
 
 
 def slots_for(sampling, X, y, n_classes, seed=0):
-    plan = make_plan(SoftmaxClassifier(sampling=sampling), n_classes, 1.0)
+    plan = make_plan(SoftmaxClassifier(sampling=sampling, alpha=0.0), n_classes, 1.0)
     counts = np.bincount(y, minlength=n_classes)
     rng = np.random.default_rng(seed)
     return assign_slots(

@@ -19,6 +19,7 @@ from tests.softmax.data import (
     assert_same_bits,
     best,
     fitted,
+    in_both_forms,
     log_softmax,
     make_data,
     many_classes,
@@ -93,7 +94,7 @@ def test_the_papers_radius_holds_at_the_optimum_and_b_u_counts_classes_only():
     rule = make_rule(Plan(**model.plan_), None, 0, 2.0, 20)
     assert rule.largest_u == pytest.approx(np.log1p(19 * np.exp(4 * radius)), rel=1e-6)
     with pytest.raises(ValueError, match="alpha > 0"):
-        SoftmaxClassifier(solver="umax", radius="paper").fit(X, y)
+        SoftmaxClassifier(solver="umax", radius="paper", alpha=0.0).fit(X, y)
 
 
 def test_the_radius_bounds_the_weights_of_each_class():
@@ -108,8 +109,7 @@ def test_the_radius_bounds_the_weights_of_each_class():
 # ----------------------------------------------------------------------------- classes and weights
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("form", FORMS)
+@in_both_forms(SOLVERS)
 def test_a_class_that_never_occurs_is_unlikely(solver, form):
     X, y = make_data()
     extra = {} if solver != "lbfgs" else {"alpha": 1e-3, "max_epochs": 50}
@@ -125,7 +125,7 @@ def test_a_class_that_never_occurs_is_unlikely(solver, form):
 def test_it_starts_from_the_frequencies_and_half_a_row_for_a_class_without_any():
     X, y = make_data()
     weight = np.random.default_rng(0).random(y.size)
-    still = {"learning_rate": 1e-12, "epoch_decay": 1.0, "max_epochs": 1}
+    still = {"alpha": 0.0, "learning_rate": 1e-12, "epoch_decay": 1.0, "max_epochs": 1}
     model = SoftmaxClassifier(classes=range(6), **still, random_state=0)
     model.fit(X, y, sample_weight=weight)
 
@@ -148,7 +148,7 @@ def test_class_weights_are_sample_weights(solver):
     X, y = make_data()
     weight = np.array([3.0, 1.0, 0.5, 2.0])
     by_class = fitted(X, y, solver=solver, class_weight=dict(enumerate(weight)))
-    by_row = SoftmaxClassifier(solver=solver, random_state=0, max_epochs=5)
+    by_row = SoftmaxClassifier(solver=solver, alpha=0.0, random_state=0, max_epochs=5)
     by_row.fit(X, y, sample_weight=weight[y])
 
     assert_same_bits(by_class, by_row)
@@ -158,7 +158,7 @@ def test_class_weights_are_sample_weights(solver):
 def test_balanced_classes_all_weigh_the_same(classes):
     X, y = make_data()
     balanced = fitted(X, y, class_weight="balanced", classes=classes)
-    by_row = SoftmaxClassifier(random_state=0, max_epochs=5)
+    by_row = SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=5)
     by_row.fit(X, y, sample_weight=y.size / (4 * np.bincount(y)[y]))
 
     assert_same_bits(balanced, by_row)
@@ -167,7 +167,7 @@ def test_balanced_classes_all_weigh_the_same(classes):
 def test_balanced_classes_may_be_more_than_those_that_occur():
     X, y = make_data()
     balanced = fitted(X, y, class_weight="balanced", classes=range(6))
-    by_row = SoftmaxClassifier(random_state=0, max_epochs=5, classes=range(6))
+    by_row = SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=5, classes=range(6))
     by_row.fit(X, y, sample_weight=y.size / (4 * np.bincount(y)[y]))
 
     assert_same_bits(balanced, by_row)
@@ -203,7 +203,7 @@ def test_a_weight_of_0_is_a_row_left_out(solver, early_stopping):
     X, y = make_data()
     weight = np.random.default_rng(1).integers(3, size=y.size).astype(float)
     kept = weight > 0
-    parameters = {"solver": solver, "early_stopping": early_stopping, "max_epochs": 3}
+    parameters = {"solver": solver, "early_stopping": early_stopping, "alpha": 0.0, "max_epochs": 3}
     zero = SoftmaxClassifier(random_state=0, **parameters).fit(X, y, sample_weight=weight)
     dropped = SoftmaxClassifier(random_state=0, **parameters)
     dropped.fit(X[kept], y[kept], sample_weight=weight[kept])
@@ -214,8 +214,12 @@ def test_a_weight_of_0_is_a_row_left_out(solver, early_stopping):
 def test_the_unit_of_the_weights_does_not_matter():
     X, y = make_data()
     weight = np.random.default_rng(1).uniform(0.5, 2.0, y.size)
-    plain = SoftmaxClassifier(random_state=0, max_epochs=3).fit(X, y, sample_weight=weight)
-    scaled = SoftmaxClassifier(random_state=0, max_epochs=3).fit(X, y, sample_weight=1024 * weight)
+    plain = SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=3).fit(
+        X, y, sample_weight=weight
+    )
+    scaled = SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=3).fit(
+        X, y, sample_weight=1024 * weight
+    )
 
     assert_same_bits(plain, scaled)
 
@@ -223,8 +227,7 @@ def test_the_unit_of_the_weights_does_not_matter():
 # --------------------------------------------------------------------------- randomness and threads
 
 
-@pytest.mark.parametrize("solver", STREAMING)
-@pytest.mark.parametrize("form", FORMS)
+@in_both_forms(STREAMING)
 def test_the_same_seed_gives_the_same_bits(solver, form):
     X, y = make_data()
     first = fitted(form(X), y, solver=solver, max_epochs=2)
@@ -295,7 +298,11 @@ def test_implicit_steps_never_diverge(form, rate, longest, n_classes, formulatio
 def test_no_rate_gives_nan(solver, power, early_stopping):
     X, y = make_data(n=80, n_classes=3)
     model = SoftmaxClassifier(
-        solver=solver, learning_rate=10.0**power, early_stopping=early_stopping, random_state=0
+        solver=solver,
+        alpha=0.0,
+        learning_rate=10.0**power,
+        early_stopping=early_stopping,
+        random_state=0,
     )
     try:
         model.set_params(max_epochs=5).fit(X, y)
@@ -310,7 +317,7 @@ def test_no_rate_gives_nan(solver, power, early_stopping):
 
 def test_diverging_vanilla_steps_raise():
     X, y = make_data()
-    model = SoftmaxClassifier(solver="vanilla", learning_rate=1e4, random_state=0)
+    model = SoftmaxClassifier(solver="vanilla", alpha=0.0, learning_rate=1e4, random_state=0)
     with pytest.raises(DivergenceError, match=r"learning_rate=10000: use a smaller learning_rate"):
         model.fit(X, y)
     assert not hasattr(model, "coef_")

@@ -15,7 +15,15 @@ from monro.softmax.training.continuation import (
     keep_local_variables,
     restore_local_variables,
 )
-from tests.softmax.data import FRUIT, SOLVERS, STREAMING, assert_same_bits, best, make_data
+from tests.softmax.data import (
+    FRUIT,
+    SOLVERS,
+    STREAMING,
+    assert_same_bits,
+    best,
+    in_both_forms,
+    make_data,
+)
 
 # ------------------------------------------------------------------------------------- partial_fit
 
@@ -26,12 +34,11 @@ def in_batches(model, X, y, parts, **arguments):
     return model
 
 
-@pytest.mark.parametrize("solver", STREAMING)
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+@in_both_forms(STREAMING)
 def test_batches_learn(solver, form):
     X, y = make_data(n=2000)
     optimum = best(X, y).log_loss(X, y)
-    model = SoftmaxClassifier(solver=solver, random_state=0)
+    model = SoftmaxClassifier(solver=solver, alpha=0.0, random_state=0)
     in_batches(model, form(X), y, 10, classes=range(4))
 
     assert model.n_iter_ == len(model.history_) == 10
@@ -41,8 +48,10 @@ def test_batches_learn(solver, form):
 
 def test_the_rate_falls_with_the_rows_seen_not_with_the_calls():
     X, y = make_data(n=400)
-    few = in_batches(SoftmaxClassifier(learning_rate=0.3, random_state=0), X, y, 4)
-    many = SoftmaxClassifier(learning_rate=0.3, random_state=0).partial_fit(X[:100], y[:100])
+    few = in_batches(SoftmaxClassifier(alpha=0.0, learning_rate=0.3, random_state=0), X, y, 4)
+    many = SoftmaxClassifier(alpha=0.0, learning_rate=0.3, random_state=0).partial_fit(
+        X[:100], y[:100]
+    )
     in_batches(many, X[100:], y[100:], 30)
 
     np.testing.assert_allclose([r["rate"] for r in few.history_], 0.3 / np.sqrt([1, 2, 3, 4]))
@@ -53,7 +62,9 @@ def test_the_rate_falls_with_the_rows_seen_not_with_the_calls():
 @pytest.mark.parametrize("solver", ["implicit", "nce"])
 def test_after_a_fit_the_rate_continues_to_fall(solver):
     X, y = make_data()
-    model = SoftmaxClassifier(solver=solver, learning_rate=0.3, max_epochs=20, random_state=0)
+    model = SoftmaxClassifier(
+        solver=solver, alpha=0.0, learning_rate=0.3, max_epochs=20, random_state=0
+    )
     before = model.fit(X, y).log_loss(X, y)
     model.partial_fit(X, y).partial_fit(X, y)
 
@@ -68,7 +79,7 @@ def test_after_a_fit_the_rate_continues_to_fall(solver):
 def test_every_batch_draws_its_own_classes():
     """With a fixed seed batches must not all draw the same few classes."""
     X, y = make_data(n=400, n_classes=60)
-    model = SoftmaxClassifier(random_state=0, learning_rate=1.0, sampling="uniform")
+    model = SoftmaxClassifier(alpha=0.0, random_state=0, learning_rate=1.0, sampling="uniform")
     model.partial_fit(X[:1], y[:1], classes=range(60))
     before = model.coef_.copy()
     for k in range(1, 200):
@@ -81,7 +92,7 @@ def test_new_classes_may_occur_at_any_time_and_in_any_order():
     X, y = make_data(n=600, n_classes=6)
     order = [3, 1, 4, 0, 5, 2]  # fig and lime first, apple and plum later
     known = []
-    model = SoftmaxClassifier(random_state=0)
+    model = SoftmaxClassifier(alpha=0.0, random_state=0)
     for k in range(2, 7):
         now = np.isin(y, order[:k])
         model.partial_fit(X[now], FRUIT[y[now]])
@@ -106,7 +117,7 @@ def by_label(model):
 def test_old_classes_keep_their_weights_when_new_ones_occur(form, more):
     X, y = make_data(n=200, n_classes=14)
     labels = np.array([f"{k:02}" for k in range(50)])
-    model = SoftmaxClassifier(random_state=0, learning_rate=1.0, max_epochs=2)
+    model = SoftmaxClassifier(alpha=0.0, random_state=0, learning_rate=1.0, max_epochs=2)
     model.fit(form(X), labels[3 * y + 1])
     model.set_params(learning_rate=1e-12)  # from here on nothing moves
     spare = np.setdiff1d(labels, model.classes_)
@@ -127,8 +138,12 @@ def test_old_classes_keep_their_weights_when_new_ones_occur(form, more):
 
 def test_classes_may_be_named_at_the_first_call_or_as_a_parameter():
     X, y = make_data()
-    called = SoftmaxClassifier(random_state=0).partial_fit(X, FRUIT[y], classes=FRUIT[::-1])
-    made = SoftmaxClassifier(random_state=0, classes=FRUIT.tolist()).partial_fit(X, FRUIT[y])
+    called = SoftmaxClassifier(alpha=0.0, random_state=0).partial_fit(
+        X, FRUIT[y], classes=FRUIT[::-1]
+    )
+    made = SoftmaxClassifier(alpha=0.0, random_state=0, classes=FRUIT.tolist()).partial_fit(
+        X, FRUIT[y]
+    )
 
     np.testing.assert_array_equal(called.classes_, FRUIT)
     assert_same_bits(called, made)
@@ -137,7 +152,7 @@ def test_classes_may_be_named_at_the_first_call_or_as_a_parameter():
 
 def test_a_batch_of_one_class_is_taken_where_another_is_known():
     X, y = make_data()
-    model = SoftmaxClassifier(random_state=0)
+    model = SoftmaxClassifier(alpha=0.0, random_state=0)
     for label in range(4):
         model.partial_fit(X[y == label], y[y == label], classes=range(4))
     assert model.n_iter_ == 4
@@ -148,7 +163,10 @@ def test_a_weight_of_0_is_a_row_left_out_of_a_batch():
     weight = np.where(np.arange(y.size) % 4 == 0, 0.0, 1.0)
     kept = weight > 0
     ids = np.arange(y.size)[::-1].copy()
-    zero, dropped = SoftmaxClassifier(random_state=0), SoftmaxClassifier(random_state=0)
+    zero, dropped = (
+        SoftmaxClassifier(alpha=0.0, random_state=0),
+        SoftmaxClassifier(alpha=0.0, random_state=0),
+    )
     for _ in range(3):  # and finds its own local variable again
         zero.partial_fit(X, y, range(4), sample_weight=weight, sample_id=ids)
         dropped.partial_fit(X[kept], y[kept], range(4), sample_id=ids[kept])
@@ -160,7 +178,7 @@ def test_a_weight_of_0_is_a_row_left_out_of_a_batch():
 def test_the_rows_of_each_class_are_counted_from_the_fit_on():
     X, y = make_data(n=300, n_classes=6)
     some = y < 4
-    model = SoftmaxClassifier(random_state=0, max_epochs=1).fit(X[some], FRUIT[y[some]])
+    model = SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=1).fit(X[some], FRUIT[y[some]])
     model.partial_fit(X, FRUIT[y]).partial_fit(X[:50], FRUIT[y[:50]])
 
     seen = np.bincount(y[some], minlength=6) + np.bincount(y) + np.bincount(y[:50], minlength=6)
@@ -169,8 +187,8 @@ def test_the_rows_of_each_class_are_counted_from_the_fit_on():
 
 def test_weights_may_be_given_for_future_classes():
     X, y = make_data()
-    weighted = SoftmaxClassifier(class_weight={3: 5.0, 1: 2.0}, random_state=0)
-    by_row = SoftmaxClassifier(random_state=0)
+    weighted = SoftmaxClassifier(class_weight={3: 5.0, 1: 2.0}, alpha=0.0, random_state=0)
+    by_row = SoftmaxClassifier(alpha=0.0, random_state=0)
     for now in (y < 3, y >= 0):
         weighted.partial_fit(X[now], y[now])
         by_row.partial_fit(X[now], y[now], sample_weight=np.array([1, 2, 1, 5.0])[y[now]])
@@ -180,7 +198,7 @@ def test_weights_may_be_given_for_future_classes():
 
 def test_a_batch_whose_classes_all_weigh_0_changes_nothing():
     X, y = make_data()
-    model = SoftmaxClassifier(class_weight={3: 0.0}, random_state=0).partial_fit(X, y)
+    model = SoftmaxClassifier(class_weight={3: 0.0}, alpha=0.0, random_state=0).partial_fit(X, y)
     before = model.coef_
     model.partial_fit(X[y == 3], y[y == 3])
     np.testing.assert_array_equal(model.coef_, before)
@@ -191,9 +209,9 @@ def test_a_batch_whose_classes_all_weigh_0_changes_nothing():
 def test_batches_may_be_sparse_or_dense(first):
     X, y = make_data()
     then = sp.csr_matrix if first is np.asarray else np.asarray
-    mixed = SoftmaxClassifier(random_state=0, learning_rate=0.3)
+    mixed = SoftmaxClassifier(alpha=0.0, random_state=0, learning_rate=0.3)
     mixed.partial_fit(first(X), y).partial_fit(then(X), y).partial_fit(first(X), y)
-    pure = SoftmaxClassifier(random_state=0, learning_rate=0.3)
+    pure = SoftmaxClassifier(alpha=0.0, random_state=0, learning_rate=0.3)
     for _ in range(3):
         pure.partial_fit(X, y)
 
@@ -202,7 +220,7 @@ def test_batches_may_be_sparse_or_dense(first):
 
 def test_a_batch_that_runs_away_leaves_the_model_as_it_was():
     X, y = make_data()
-    model = SoftmaxClassifier(solver="vanilla", learning_rate=0.03, random_state=0)
+    model = SoftmaxClassifier(solver="vanilla", alpha=0.0, learning_rate=0.03, random_state=0)
     model.partial_fit(X, y)
     before, witness = model.predict_log_proba(X), copy.deepcopy(model)
     with pytest.raises(DivergenceError):
@@ -216,7 +234,7 @@ def test_a_batch_that_runs_away_leaves_the_model_as_it_was():
 @pytest.mark.parametrize("solver", STREAMING)
 def test_a_batch_continues_from_a_model_of_lbfgs(solver):
     X, y = make_data()
-    model = SoftmaxClassifier(solver="lbfgs").fit(X, y)
+    model = SoftmaxClassifier(solver="lbfgs", alpha=0.0).fit(X, y)
     before = model.coef_
     model.set_params(solver=solver, learning_rate=1e-9).partial_fit(X, y)
     np.testing.assert_allclose(model.coef_, before, atol=1e-5)
@@ -224,16 +242,20 @@ def test_a_batch_continues_from_a_model_of_lbfgs(solver):
 
 def test_a_fit_starts_anew_after_batches():
     X, y = make_data()
-    model = SoftmaxClassifier(random_state=0).partial_fit(X, FRUIT[y], classes=FRUIT).fit(X, y)
+    model = (
+        SoftmaxClassifier(alpha=0.0, random_state=0)
+        .partial_fit(X, FRUIT[y], classes=FRUIT)
+        .fit(X, y)
+    )
 
-    assert_same_bits(model, SoftmaxClassifier(random_state=0).fit(X, y))
+    assert_same_bits(model, SoftmaxClassifier(alpha=0.0, random_state=0).fit(X, y))
     np.testing.assert_array_equal(model.classes_, range(4))
     assert model.n_iter_ == 50
 
 
 def test_a_fit_that_fails_leaves_no_model_of_other_classes():
     X, y = make_data(n_classes=3)
-    model = SoftmaxClassifier(random_state=0, max_epochs=2).fit(X, y)
+    model = SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=2).fit(X, y)
     with pytest.raises(DivergenceError):
         model.set_params(solver="vanilla", learning_rate=1e6).fit(X, FRUIT[y])
     assert not hasattr(model, "coef_")
@@ -244,7 +266,11 @@ def test_a_fit_that_fails_leaves_no_model_of_other_classes():
 
 def test_sparse_weights_do_not_learn():
     X, y = make_data()
-    model = SoftmaxClassifier(warm_start=True, random_state=0, max_epochs=2).fit(X, y).sparsify()
+    model = (
+        SoftmaxClassifier(warm_start=True, alpha=0.0, random_state=0, max_epochs=2)
+        .fit(X, y)
+        .sparsify()
+    )
     for learn in (model.partial_fit, model.fit):
         with pytest.raises(ValueError, match="the model is sparse: call densify"):
             learn(X, y)
@@ -280,7 +306,7 @@ def test_local_variables_are_restored_to_their_rows(batches):
 def test_a_row_that_returns_continues_with_its_local_variable():
     X, y = make_data()
     ids = np.random.default_rng(0).permutation(10 * y.size)[: y.size]
-    model = SoftmaxClassifier(random_state=0, learning_rate=1e-12, sampling="frequency")
+    model = SoftmaxClassifier(alpha=0.0, random_state=0, learning_rate=1e-12, sampling="frequency")
     model.partial_fit(X, y, sample_id=ids)
     marked = np.linspace(1.0, 2.0, y.size).astype(np.float32)
     kept = keep_local_variables(model._fitted.partial, ids, marked)
@@ -295,7 +321,7 @@ def test_a_row_that_returns_continues_with_its_local_variable():
 
 def test_rows_without_an_id_are_not_stored():
     X, y = make_data()
-    model = SoftmaxClassifier(random_state=0).partial_fit(X, y)
+    model = SoftmaxClassifier(alpha=0.0, random_state=0).partial_fit(X, y)
     assert model._fitted.partial.ids.size == 0
 
 
@@ -305,7 +331,7 @@ def test_rows_without_an_id_are_not_stored():
 @pytest.mark.parametrize("solver", ["implicit", "umax", "sco", "exact", "ove"])
 def test_five_warm_fits_are_as_good_as_one_five_times_as_long(solver):
     X, y = make_data(n=1000)
-    parameters = {"solver": solver, "learning_rate": 0.1 if solver != "ove" else 3.0}
+    parameters = {"solver": solver, "alpha": 0.0, "learning_rate": 0.1 if solver != "ove" else 3.0}
     parameters["epoch_decay"] = 0.9
     whole = SoftmaxClassifier(**parameters, max_epochs=10, random_state=0).fit(X, y)
     parts = SoftmaxClassifier(**parameters, max_epochs=2, warm_start=True, random_state=0)
@@ -322,7 +348,7 @@ def test_five_warm_fits_are_as_good_as_one_five_times_as_long(solver):
 
 def test_warm_fits_choose_a_rate_once():
     X, y = make_data()
-    model = SoftmaxClassifier(max_epochs=2, warm_start=True, random_state=0).fit(X, y)
+    model = SoftmaxClassifier(alpha=0.0, max_epochs=2, warm_start=True, random_state=0).fit(X, y)
     rate = model.learning_rate_
     model.fit(X[:50], y[:50])
     assert model.learning_rate_ == rate
@@ -331,7 +357,7 @@ def test_warm_fits_choose_a_rate_once():
 @pytest.mark.parametrize("change", [{}, {"formulation": "raman"}, {"solver": "exact"}])
 def test_a_warm_fit_continues_with_other_rows_and_other_steps(change):
     X, y = make_data(n=400)
-    model = SoftmaxClassifier(warm_start=True, max_epochs=50, random_state=0).fit(X, y)
+    model = SoftmaxClassifier(warm_start=True, alpha=0.0, max_epochs=50, random_state=0).fit(X, y)
     before = model.log_loss(X, y)
     # As many rows, in another order: their local variables are others.
     order = np.random.default_rng(0).permutation(400)
@@ -343,7 +369,7 @@ def test_a_warm_fit_continues_with_other_rows_and_other_steps(change):
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_a_warm_fit_of_every_solver_stays_near_a_solution(solver):
     X, y = make_data(n=400)
-    model = SoftmaxClassifier(solver="lbfgs", warm_start=True, random_state=0).fit(X, y)
+    model = SoftmaxClassifier(solver="lbfgs", warm_start=True, alpha=0.0, random_state=0).fit(X, y)
     before = model.coef_
     rate = {} if solver == "lbfgs" else {"learning_rate": 1e-6}
     model.set_params(solver=solver, max_epochs=2, **rate).fit(X, y)
@@ -354,7 +380,9 @@ def test_a_warm_fit_of_every_solver_stays_near_a_solution(solver):
 @pytest.mark.parametrize("width", [3, 9])
 def test_a_warm_fit_on_other_features_is_refused_and_changes_nothing(form, width):
     X, y = make_data()
-    model = SoftmaxClassifier(warm_start=True, random_state=0, max_epochs=2).fit(form(X), y)
+    model = SoftmaxClassifier(warm_start=True, alpha=0.0, random_state=0, max_epochs=2).fit(
+        form(X), y
+    )
     expected = model.predict_proba(X)
     other = np.hstack([X, X])[:, :width]
     with pytest.raises(ValueError, match=f"X has {width} features, but .* expecting 5"):
@@ -364,7 +392,7 @@ def test_a_warm_fit_on_other_features_is_refused_and_changes_nothing(form, width
 
 def test_a_warm_fit_on_other_classes_is_refused():
     X, y = make_data()
-    model = SoftmaxClassifier(warm_start=True, random_state=0, max_epochs=2).fit(X, y)
+    model = SoftmaxClassifier(warm_start=True, alpha=0.0, random_state=0, max_epochs=2).fit(X, y)
     with pytest.raises(ValueError, match=r"warm_start: the classes of y differ.*partial_fit"):
         model.fit(X, FRUIT[y])
     assert model.predict(X).dtype.kind == "i"

@@ -14,7 +14,7 @@ from monro import SoftmaxClassifier
 from monro.errors import ModelFileError
 from monro.saving.container import Contents, read_container, write_container
 from tests.marks import thorough_unless
-from tests.softmax.data import FRUIT, SOLVERS, STREAMING, assert_same_bits, make_data
+from tests.softmax.data import FRUIT, SOLVERS, STREAMING, assert_same_bits, in_both_forms, make_data
 
 # --------------------------------------------------------------------------------- copies and files
 
@@ -31,7 +31,9 @@ def saved(model, folder):
 @pytest.mark.parametrize("solver", ["implicit", "umax"])
 def test_a_copy_does_not_train_along(make, solver):
     X, y = make_data()
-    model = SoftmaxClassifier(solver=solver, random_state=0, max_epochs=2, warm_start=True)
+    model = SoftmaxClassifier(
+        solver=solver, alpha=0.0, random_state=0, max_epochs=2, warm_start=True
+    )
     model.fit(X, y).partial_fit(X, y, sample_id=np.arange(y.size))
     before = model.coef_
     other = make(model)
@@ -47,7 +49,9 @@ def test_a_copy_does_not_train_along(make, solver):
 
 def test_a_clone_has_the_parameters_and_nothing_else():
     X, y = make_data()
-    model = SoftmaxClassifier(solver="umax", radius=3.0, classes=[0, 1, 2, 3], random_state=3)
+    model = SoftmaxClassifier(
+        solver="umax", delta=0.5, classes=[0, 1, 2, 3], alpha=0.0, random_state=3
+    )
     copied = clone(model.fit(X, y))
 
     assert copied.get_params() == model.get_params()
@@ -57,7 +61,7 @@ def test_a_clone_has_the_parameters_and_nothing_else():
 
 def test_grid_search_prefers_the_ridge_that_predicts_best():
     X, y = make_data(n=120, d=30)
-    model = SoftmaxClassifier(max_epochs=10, random_state=0)
+    model = SoftmaxClassifier(alpha=0.0, max_epochs=10, random_state=0)
     search = GridSearchCV(model, {"alpha": [1e-6, 0.05, 1e3]}, cv=3, scoring="neg_log_loss")
     assert search.fit(X, y).best_params_ == {"alpha": 0.05}
 
@@ -70,7 +74,11 @@ def test_grid_search_prefers_the_ridge_that_predicts_best():
 def test_a_loaded_model_equals_the_saved_one(tmp_path, solver, form):
     X, y = make_data()
     model = SoftmaxClassifier(
-        solver=solver, classes=FRUIT[[0, 3, 1, 2, 5]], class_weight={"fig": 2.0}, random_state=3
+        solver=solver,
+        classes=FRUIT[[0, 3, 1, 2, 5]],
+        class_weight={"fig": 2.0},
+        alpha=0.0,
+        random_state=3,
     )
     model.set_params(max_epochs=3).fit(form(X), FRUIT[y])
     same = monro.load(saved(model, tmp_path))
@@ -87,12 +95,11 @@ def test_a_loaded_model_equals_the_saved_one(tmp_path, solver, form):
     np.testing.assert_array_equal(same.predict_proba(X), model.predict_proba(X))
 
 
-@pytest.mark.parametrize("solver", STREAMING)
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+@in_both_forms(STREAMING)
 def test_a_loaded_model_continues_its_training(tmp_path, solver, form):
     X, y = make_data()
     rows = form(X)
-    model = SoftmaxClassifier(solver=solver, random_state=0, max_epochs=2).fit(rows, y)
+    model = SoftmaxClassifier(solver=solver, alpha=0.0, random_state=0, max_epochs=2).fit(rows, y)
     for _ in range(2):
         same = monro.load(saved(model, tmp_path))
         # Known rows, new rows, and a new class.
@@ -109,7 +116,9 @@ def test_a_loaded_model_continues_its_training(tmp_path, solver, form):
 @pytest.mark.parametrize("solver", ["implicit", "lbfgs"])
 def test_a_warm_start_continues_from_a_loaded_model(tmp_path, solver):
     X, y = make_data()
-    model = SoftmaxClassifier(solver=solver, warm_start=True, random_state=0, max_epochs=3)
+    model = SoftmaxClassifier(
+        solver=solver, warm_start=True, alpha=0.0, random_state=0, max_epochs=3
+    )
     model.fit(X, y)
     same = monro.load(saved(model, tmp_path))
     assert_same_bits(same.fit(X, y), model.fit(X, y))
@@ -117,7 +126,7 @@ def test_a_warm_start_continues_from_a_loaded_model(tmp_path, solver):
 
 def test_sparse_weights_are_loaded_as_sparse(tmp_path):
     X, y = make_data()
-    model = SoftmaxClassifier(random_state=0, max_epochs=2).fit(X, y).sparsify()
+    model = SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=2).fit(X, y).sparsify()
     same = monro.load(saved(model, tmp_path))
 
     assert sp.issparse(same.coef_)
@@ -128,7 +137,7 @@ def test_sparse_weights_are_loaded_as_sparse(tmp_path):
 def test_the_labels_of_a_series_are_saved(tmp_path):
     pd = pytest.importorskip("pandas")
     X, y = make_data()
-    model = SoftmaxClassifier(classes=pd.Series(FRUIT), random_state=0, max_epochs=2)
+    model = SoftmaxClassifier(classes=pd.Series(FRUIT), alpha=0.0, random_state=0, max_epochs=2)
     same = monro.load(saved(model.fit(X, FRUIT[y]), tmp_path))
     assert same.classes == FRUIT.tolist()
 
@@ -140,9 +149,9 @@ def test_the_labels_of_a_series_are_saved(tmp_path):
 def contents(request, tmp_path):
     X, y = make_data()
     rows = sp.csr_matrix(X) if request.param == "sparse" else X
-    model = SoftmaxClassifier(random_state=0, max_epochs=2, warm_start=True).fit(rows, y)
+    model = SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=2, warm_start=True).fit(rows, y)
     if request.param == "lbfgs":
-        model = SoftmaxClassifier(solver="lbfgs", max_epochs=2).fit(X, y)
+        model = SoftmaxClassifier(solver="lbfgs", alpha=0.0, max_epochs=2).fit(X, y)
     elif request.param == "sparsified":
         model.sparsify()
     else:

@@ -13,7 +13,7 @@ from tests.softmax.data import FRUIT, assert_same_bits, make_data, many_classes
 
 def test_history_has_a_record_of_each_epoch():
     X, y = make_data()
-    model = SoftmaxClassifier(random_state=0, max_epochs=4, epoch_decay=0.5).fit(X, y)
+    model = SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=4, epoch_decay=0.5).fit(X, y)
 
     assert model.n_iter_ == 4
     assert [record["epoch"] for record in model.history_] == [1, 2, 3, 4]
@@ -29,7 +29,7 @@ def test_history_has_a_record_of_each_epoch():
 
 def test_the_plan_shows_what_was_chosen():
     X, y = make_data()
-    model = SoftmaxClassifier(random_state=0, max_epochs=1).fit(X, y)
+    model = SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=1).fit(X, y)
 
     assert model.plan_["eta0"] == model.learning_rate_
     assert model.plan_["decay"] is None
@@ -37,40 +37,51 @@ def test_the_plan_shows_what_was_chosen():
     assert model.plan_["sampling"] == "all"
     assert model.plan_["formulation"] == "raman"
     assert model.plan_["stiffness"] == 0.0
-    assert SoftmaxClassifier(solver="lbfgs").fit(X, y).learning_rate_ is None
+    assert SoftmaxClassifier(solver="lbfgs", alpha=0.0).fit(X, y).learning_rate_ is None
 
 
 def test_the_plan_for_many_classes():
     X, y = make_data()
-    model = SoftmaxClassifier(random_state=0, max_epochs=1, classes=range(1000)).fit(X, y)
+    model = SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=1, classes=range(1000)).fit(
+        X, y
+    )
 
     assert model.plan_["sampling"] == "neighbour"
     assert model.plan_["classes"] == 192  # 12 of 63 blocks
     assert model.plan_["formulation"] == "raman"
     assert model.plan_["stiffness"] > 0.0
-    cold = SoftmaxClassifier(random_state=0, max_epochs=1, classes=range(1000), init="zero")
+    cold = SoftmaxClassifier(
+        alpha=0.0, random_state=0, max_epochs=1, classes=range(1000), init="zero"
+    )
     assert cold.fit(X, y).plan_["formulation"] == "difference"
 
 
 def test_the_first_record_says_what_was_chosen_and_why():
     X, y = make_data()
-    few = SoftmaxClassifier(random_state=0, max_epochs=1).fit(X, y).history_[0]["chosen"]
+    few = SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=1).fit(X, y).history_[0]["chosen"]
     assert "sampling: all 4 classes at every step, because they are few" in few
     assert "formulation: raman" in few
     assert "trials" in few
-    model = SoftmaxClassifier(random_state=0, max_epochs=1, classes=range(1000)).fit(X, y)
+    model = SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=1, classes=range(1000)).fit(
+        X, y
+    )
     many = model.history_[0]["chosen"]
     assert "192 of 1,000 classes a step, by neighbours' labels and by frequency" in many
     assert "init: the log frequencies" in many
     given = SoftmaxClassifier(
-        sampling="block", formulation="difference", init="zero", learning_rate=1.0, max_epochs=1
+        sampling="block",
+        formulation="difference",
+        init="zero",
+        alpha=0.0,
+        learning_rate=1.0,
+        max_epochs=1,
     )
     assert "chosen" not in given.fit(X, y).history_[0]
 
 
 def test_the_rate_falls_to_0_with_the_square_of_the_time_left():
     X, y = make_data()
-    model = SoftmaxClassifier(random_state=0, learning_rate=3.0, max_epochs=5).fit(X, y)
+    model = SoftmaxClassifier(alpha=0.0, random_state=0, learning_rate=3.0, max_epochs=5).fit(X, y)
     rates = [record["rate"] for record in model.history_]
     np.testing.assert_allclose(rates, 3.0 * (1 - np.arange(5) / 5) ** 2)
     again = model.set_params(warm_start=True).fit(X, y)  # as the end of ten epochs
@@ -80,13 +91,13 @@ def test_the_rate_falls_to_0_with_the_square_of_the_time_left():
 
 def test_without_tol_all_epochs_are_taken():
     X, y = make_data()
-    assert SoftmaxClassifier(random_state=0, max_epochs=30).fit(X, y).n_iter_ == 30
+    assert SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=30).fit(X, y).n_iter_ == 30
 
 
 def test_tol_stops_after_3_epochs_without_improvement():
     X, y = make_data()
     tol = 1e-3
-    model = SoftmaxClassifier(tol=tol, max_epochs=200, random_state=0).fit(X, y)
+    model = SoftmaxClassifier(tol=tol, alpha=0.0, max_epochs=200, random_state=0).fit(X, y)
     values = np.array([record["log_loss"] for record in model.history_])
 
     assert model.n_iter_ == len(values) < 200
@@ -100,9 +111,11 @@ def test_tol_stops_after_3_epochs_without_improvement():
 
 def test_tol_ends_the_iterations_of_lbfgs():
     X, y = make_data()
-    early = SoftmaxClassifier(solver="lbfgs", tol=1e-3).fit(X, y)
+    early = SoftmaxClassifier(solver="lbfgs", tol=1e-3, alpha=0.0).fit(X, y)
     assert (
-        early.n_iter_ == len(early.history_) < SoftmaxClassifier(solver="lbfgs").fit(X, y).n_iter_
+        early.n_iter_
+        == len(early.history_)
+        < SoftmaxClassifier(solver="lbfgs", alpha=0.0).fit(X, y).n_iter_
     )
 
 
@@ -114,6 +127,7 @@ def test_early_stopping_restores_the_best_epoch(solver):
         "early_stopping": True,
         "validation_fraction": 0.3,
         "epoch_decay": 1.0,
+        "alpha": 0.0,
         "learning_rate": 0.3 if solver != "ove" else 30.0,
         "random_state": 0,
     }
@@ -130,7 +144,7 @@ def test_the_validation_loss_is_of_rows_held_out():
     # Noise on many features: what is trained on can be fitted, what is held out cannot.
     X, y = rng.normal(size=(100, 300)), rng.integers(4, size=100)
     model = SoftmaxClassifier(
-        early_stopping=True, tol=0.0, learning_rate=0.1, max_epochs=5, random_state=0
+        early_stopping=True, tol=0.0, alpha=0.0, learning_rate=0.1, max_epochs=5, random_state=0
     ).fit(X, y)
 
     assert model.history_[-1]["validation_loss"] > np.log(4)
@@ -139,7 +153,9 @@ def test_the_validation_loss_is_of_rows_held_out():
 
 def test_early_stopping_where_classes_are_too_many_to_be_held_out_evenly():
     X, y = many_classes(n=200)
-    model = SoftmaxClassifier(early_stopping=True, random_state=0, max_epochs=3).fit(X, y)
+    model = SoftmaxClassifier(early_stopping=True, alpha=0.0, random_state=0, max_epochs=3).fit(
+        X, y
+    )
     assert model.classes_.size == 90
     assert np.isfinite(model.predict_proba(X)).all()
 
@@ -150,21 +166,21 @@ def test_early_stopping_where_classes_are_too_many_to_be_held_out_evenly():
 def test_callbacks_see_each_epoch_begin_and_end():
     X, y = make_data()
     recorder = Recorder()
-    SoftmaxClassifier(max_epochs=3).set_callbacks(recorder).fit(X, y)
+    SoftmaxClassifier(alpha=0.0, max_epochs=3).set_callbacks(recorder).fit(X, y)
     assert recorder.events == expected_events(3)
 
 
 def test_callbacks_see_lbfgs_begin_and_end():
     X, y = make_data()
     recorder = Recorder()
-    SoftmaxClassifier(solver="lbfgs").set_callbacks(recorder).fit(X, y)
+    SoftmaxClassifier(solver="lbfgs", alpha=0.0).set_callbacks(recorder).fit(X, y)
     assert recorder.events == expected_events(0)
 
 
 def test_a_callback_can_stop_the_fit():
     X, y = make_data()
     recorder = Recorder(stop_at=1)
-    parameters = {"random_state": 0, "learning_rate": 0.3, "epoch_decay": 0.9}
+    parameters = {"alpha": 0.0, "random_state": 0, "learning_rate": 0.3, "epoch_decay": 0.9}
     model = SoftmaxClassifier(**parameters).set_callbacks(recorder).fit(X, y)
 
     assert model.n_iter_ == len(model.history_) == 2
@@ -188,7 +204,7 @@ class Predictions(Callback):
 def test_callbacks_get_an_estimator_as_if_the_fit_had_stopped(solver):
     X, y = make_data()
     predictions = Predictions()
-    parameters = {"solver": solver, "random_state": 0}
+    parameters = {"solver": solver, "alpha": 0.0, "random_state": 0}
     if solver != "lbfgs":
         parameters |= {"learning_rate": 0.3, "epoch_decay": 0.9}
     SoftmaxClassifier(**parameters, max_epochs=3).set_callbacks(predictions).fit(X, FRUIT[y])
@@ -205,13 +221,13 @@ def test_callbacks_get_an_estimator_as_if_the_fit_had_stopped(solver):
 def test_scoring_monitor_scores_each_epoch():
     X, y = make_data()
     monitor = ScoringMonitor(scoring="neg_log_loss")
-    SoftmaxClassifier(max_epochs=3, random_state=0).set_callbacks(monitor).fit(X, y)
+    SoftmaxClassifier(alpha=0.0, max_epochs=3, random_state=0).set_callbacks(monitor).fit(X, y)
     assert len(monitor.get_logs().data_as_pandas) >= 3
 
 
 def test_verbose_prints_a_plain_line_an_epoch_to_standard_error(capsys):
     X, y = make_data()
-    model = SoftmaxClassifier(verbose=1, max_epochs=3, random_state=0).fit(X, y)
+    model = SoftmaxClassifier(verbose=1, alpha=0.0, max_epochs=3, random_state=0).fit(X, y)
     out, err = capsys.readouterr()
     lines = err.strip().splitlines()
 
@@ -225,5 +241,5 @@ def test_verbose_prints_a_plain_line_an_epoch_to_standard_error(capsys):
 
 def test_nothing_is_printed_by_default(capfd):
     X, y = make_data()
-    SoftmaxClassifier(tol=1e-3, early_stopping=True, max_epochs=3).fit(X, y)
+    SoftmaxClassifier(tol=1e-3, early_stopping=True, alpha=0.0, max_epochs=3).fit(X, y)
     assert capfd.readouterr() == ("", "")

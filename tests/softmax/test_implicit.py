@@ -10,7 +10,7 @@ from scipy.special import logsumexp, wrightomega
 from monro.softmax.kernel.sweep import DrawnBlocks, DrawnClasses
 from monro.softmax.rules.implicit import Implicit
 from monro.softmax.rules.raman_implicit import RamanImplicit
-from tests.marks import needs_compiler
+from tests.marks import needs_compiler, thorough
 from tests.softmax.helpers import (
     Model,
     assert_models_agree,
@@ -23,7 +23,7 @@ from tests.softmax.helpers import (
 
 BOTH = pytest.mark.parametrize("formulation", ["difference", "raman"])
 BOTH_DTYPES = pytest.mark.parametrize(
-    "dtype", [pytest.param("float32", marks=needs_compiler), "float64"]
+    "dtype", [pytest.param("float32", marks=(needs_compiler, thorough)), "float64"]
 )
 
 

@@ -16,9 +16,12 @@ WITH_BOTH = ("implicit", "umax", "vanilla")
 def refusal(**parameters):
     """Return the message of fit for these parameters; that of partial_fit is the same."""
     X, y = make_data(n=60)
-    text = message(ValueError, SoftmaxClassifier(**parameters).fit, X, y)
+    text = message(ValueError, SoftmaxClassifier(alpha=0.0, **parameters).fit, X, y)
     if parameters.get("solver") != "lbfgs":
-        assert message(ValueError, SoftmaxClassifier(**parameters).partial_fit, X, y) == text
+        assert (
+            message(ValueError, SoftmaxClassifier(alpha=0.0, **parameters).partial_fit, X, y)
+            == text
+        )
     return text
 
 
@@ -89,7 +92,7 @@ def test_a_value_out_of_range_is_named_with_what_is_valid(name, values, valid):
 )
 def test_invalid_class_weights(class_weight):
     X, y = make_data(n=60)
-    text = message(ValueError, SoftmaxClassifier(class_weight=class_weight).fit, X, y)
+    text = message(ValueError, SoftmaxClassifier(class_weight=class_weight, alpha=0.0).fit, X, y)
     assert "class_weight" in text
 
 
@@ -157,7 +160,7 @@ def is_of_the_default_solver(parameters):
 )
 def test_every_valid_combination_learns(parameters):
     X, y = make_data(n=200)
-    model = SoftmaxClassifier(**parameters, max_epochs=5, random_state=0).fit(X, y)
+    model = SoftmaxClassifier(alpha=0.0, **parameters, max_epochs=5, random_state=0).fit(X, y)
 
     assert np.isfinite(model.coef_).all()
     assert model.log_loss(X, y) < 0.97 * np.log(4)
@@ -167,7 +170,7 @@ def test_lbfgs_cannot_take_batches():
     X, y = make_data()
     # scikit-learn's checks require the method to be absent; the cause says what to use.
     with pytest.raises(AttributeError) as caught:
-        SoftmaxClassifier(solver="lbfgs").partial_fit(X, y)
+        SoftmaxClassifier(solver="lbfgs", alpha=0.0).partial_fit(X, y)
     text = str(caught.value.__cause__)
     for choice in STREAMING:
         assert repr(choice) in text
@@ -180,11 +183,11 @@ def test_lbfgs_cannot_take_batches():
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
 def test_a_value_that_is_not_finite_is_named_by_its_row(form, bad):
     X, y = make_data()
-    model = SoftmaxClassifier(max_epochs=1).fit(X, y)
+    model = SoftmaxClassifier(alpha=0.0, max_epochs=1).fit(X, y)
     X[7, 2] = bad
     for action in (
-        lambda: SoftmaxClassifier().fit(form(X), y),
-        lambda: SoftmaxClassifier().partial_fit(form(X), y),
+        lambda: SoftmaxClassifier(alpha=0.0).fit(form(X), y),
+        lambda: SoftmaxClassifier(alpha=0.0).partial_fit(form(X), y),
         lambda: model.predict(form(X)),
         lambda: model.predict_top_k(form(X), 2),
         lambda: model.log_loss(form(X), y),
@@ -198,7 +201,7 @@ def test_a_value_that_is_not_finite_is_named_by_its_row(form, bad):
 def test_a_row_too_long_for_the_precision_is_named(value):
     X, y = make_data()
     X[7, 2] = value
-    for action in (SoftmaxClassifier().fit, SoftmaxClassifier().partial_fit):
+    for action in (SoftmaxClassifier(alpha=0.0).fit, SoftmaxClassifier(alpha=0.0).partial_fit):
         text = message(ValueError, action, X, y)
         assert "row 7" in text
         assert "float32" in text
@@ -207,7 +210,7 @@ def test_a_row_too_long_for_the_precision_is_named(value):
 
 def test_a_batch_that_cannot_be_read_leaves_the_model_as_it_was():
     X, y = make_data()
-    model = SoftmaxClassifier(random_state=0).partial_fit(X, y)
+    model = SoftmaxClassifier(alpha=0.0, random_state=0).partial_fit(X, y)
     before = model.predict_proba(X)
     X[7, 2] = 1e25
     message(ValueError, model.partial_fit, X, y + 1)
@@ -219,10 +222,10 @@ def test_a_batch_that_cannot_be_read_leaves_the_model_as_it_was():
 @pytest.mark.parametrize("label", [0, 1.0, "spam", True])
 def test_a_single_class_is_named(label):
     X, y = make_data()
-    text = message(ValueError, SoftmaxClassifier().fit, X, [label] * y.size)
+    text = message(ValueError, SoftmaxClassifier(alpha=0.0).fit, X, [label] * y.size)
     assert f"({label!r})" in text
     assert "classes=" in text
-    text = message(ValueError, SoftmaxClassifier().partial_fit, X, [label] * y.size)
+    text = message(ValueError, SoftmaxClassifier(alpha=0.0).partial_fit, X, [label] * y.size)
     assert "partial_fit" in text
     assert "classes=" in text
 
@@ -234,7 +237,7 @@ def test_a_label_that_was_not_declared_is_named_with_its_row(label):
     names = [str(k) for k in range(4)] if isinstance(label, str) else range(4)
     targets[:] = np.asarray(names)[y]
     targets[7] = label
-    text = message(ValueError, SoftmaxClassifier(classes=names).fit, X, targets)
+    text = message(ValueError, SoftmaxClassifier(classes=names, alpha=0.0).fit, X, targets)
     assert text == f"y: row 7 has the label {label!r}, which is not among classes"
 
 
@@ -242,37 +245,39 @@ def test_labels_are_all_strings_or_all_numbers():
     X, y = make_data()
     words = y.astype(str)
     for action in (
-        lambda: SoftmaxClassifier(classes=["0", "1", "2", "3"]).fit(X, y),
-        lambda: SoftmaxClassifier(classes=range(4)).fit(X, words),
-        lambda: SoftmaxClassifier().partial_fit(X, words, classes=range(4)),
-        lambda: SoftmaxClassifier().partial_fit(X, y).partial_fit(X, words),
-        lambda: SoftmaxClassifier(classes=range(4)).partial_fit(X, words),
+        lambda: SoftmaxClassifier(classes=["0", "1", "2", "3"], alpha=0.0).fit(X, y),
+        lambda: SoftmaxClassifier(classes=range(4), alpha=0.0).fit(X, words),
+        lambda: SoftmaxClassifier(alpha=0.0).partial_fit(X, words, classes=range(4)),
+        lambda: SoftmaxClassifier(alpha=0.0).partial_fit(X, y).partial_fit(X, words),
+        lambda: SoftmaxClassifier(classes=range(4), alpha=0.0).partial_fit(X, words),
     ):
         text = message(ValueError, action)
         assert "strings in" in text
         assert "numbers in" in text
-    model = SoftmaxClassifier(max_epochs=1).fit(X, y)
+    model = SoftmaxClassifier(alpha=0.0, max_epochs=1).fit(X, y)
     assert "row 0 has the label '0'" in message(ValueError, model.log_loss, X, words)
 
 
 @pytest.mark.parametrize("classes", [[[0, 1], [2, 3]], "0123", {0, 1, 2, 3}, 4])
 def test_classes_are_a_row_of_labels(classes):
     X, y = make_data()
-    assert "classes" in message(ValueError, SoftmaxClassifier(classes=classes).fit, X, y)
-    text = message(ValueError, SoftmaxClassifier().partial_fit, X, y, classes=classes)
+    assert "classes" in message(ValueError, SoftmaxClassifier(classes=classes, alpha=0.0).fit, X, y)
+    text = message(ValueError, SoftmaxClassifier(alpha=0.0).partial_fit, X, y, classes=classes)
     assert "classes: give the labels as a one-dimensional array" in text
 
 
 def test_targets_of_the_wrong_kind():
     X, _ = make_data()
-    assert "continuous" in message(ValueError, SoftmaxClassifier().fit, X, X[:, 0])
-    assert "a matrix of labels holds 1" in message(ValueError, SoftmaxClassifier().fit, X, X[:, :2])
-    assert "y" in message(ValueError, SoftmaxClassifier().fit, X, None)
+    assert "continuous" in message(ValueError, SoftmaxClassifier(alpha=0.0).fit, X, X[:, 0])
+    assert "a matrix of labels holds 1" in message(
+        ValueError, SoftmaxClassifier(alpha=0.0).fit, X, X[:, :2]
+    )
+    assert "y" in message(ValueError, SoftmaxClassifier(alpha=0.0).fit, X, None)
 
 
 def test_another_number_of_features_is_refused():
     X, y = make_data()
-    model = SoftmaxClassifier(max_epochs=1).fit(X, y)
+    model = SoftmaxClassifier(alpha=0.0, max_epochs=1).fit(X, y)
     for other in (X[:, :2], np.hstack([X, X]), sp.csr_matrix(X[:, :2])):
         for action in (model.predict, lambda bad: model.partial_fit(bad, y)):
             text = message(ValueError, action, other)
@@ -285,16 +290,16 @@ def test_invalid_sample_weights(bad):
     X, y = make_data()
     weight = np.ones(y.size)
     weight[7] = bad
-    for action in (SoftmaxClassifier().fit, SoftmaxClassifier().partial_fit):
+    for action in (SoftmaxClassifier(alpha=0.0).fit, SoftmaxClassifier(alpha=0.0).partial_fit):
         assert "sample_weight" in message(ValueError, action, X, y, sample_weight=weight)
 
 
 def test_weights_of_0_leave_nothing_to_learn_from():
     X, y = make_data()
-    for action in (SoftmaxClassifier().fit, SoftmaxClassifier().partial_fit):
+    for action in (SoftmaxClassifier(alpha=0.0).fit, SoftmaxClassifier(alpha=0.0).partial_fit):
         text = message(ValueError, action, X, y, sample_weight=np.zeros(y.size))
         assert "weights must contain at least one non-zero" in text
-    model = SoftmaxClassifier(class_weight={0: 0.0}, classes=[0, 1])
+    model = SoftmaxClassifier(class_weight={0: 0.0}, classes=[0, 1], alpha=0.0)
     assert "leave no row" in message(ValueError, model.fit, X, np.zeros(y.size, int))
 
 
@@ -310,21 +315,21 @@ def test_weights_of_0_leave_nothing_to_learn_from():
 )
 def test_invalid_sample_ids(ids, what):
     X, y = make_data()
-    text = message(ValueError, SoftmaxClassifier().partial_fit, X, y, sample_id=ids)
+    text = message(ValueError, SoftmaxClassifier(alpha=0.0).partial_fit, X, y, sample_id=ids)
     assert text.startswith("sample_id: ")
     assert what in text
 
 
 def test_balanced_class_weights_need_all_rows():
     X, y = make_data()
-    model = SoftmaxClassifier(class_weight="balanced")
+    model = SoftmaxClassifier(class_weight="balanced", alpha=0.0)
     assert "balanced" in message(ValueError, model.partial_fit, X, y)
 
 
 @pytest.mark.parametrize("k", [0, -1, 1.5, "3", None])
 def test_k_is_a_whole_number(k):
     X, y = make_data()
-    model = SoftmaxClassifier(max_epochs=1).fit(X, y)
+    model = SoftmaxClassifier(alpha=0.0, max_epochs=1).fit(X, y)
     text = message(ValueError, model.predict_top_k, X, k)
     assert text == f"k={k!r}: give a whole number of at least 1"
 
@@ -336,14 +341,16 @@ def test_k_is_a_whole_number(k):
 def test_a_model_that_is_not_fitted_raises(action, tmp_path):
     X, y = make_data()
     arguments = {"log_loss": (X, y), "evaluate": (X, y), "sparsify": (), "save": (tmp_path / "m",)}
-    text = message(ValueError, getattr(SoftmaxClassifier(), action), *arguments.get(action, (X,)))
+    text = message(
+        ValueError, getattr(SoftmaxClassifier(alpha=0.0), action), *arguments.get(action, (X,))
+    )
     assert "not fitted" in text
     assert not list(tmp_path.iterdir())
 
 
 def test_rows_that_cannot_be_split_are_refused():
     X, _ = make_data()
-    model = SoftmaxClassifier(early_stopping=True, validation_fraction=0.9)
+    model = SoftmaxClassifier(early_stopping=True, validation_fraction=0.9, alpha=0.0)
     text = message(ValueError, model.fit, X[:1], [0], sample_weight=None)
     assert "class" in text
     model.set_params(classes=[0, 1])
@@ -355,7 +362,7 @@ def test_rows_that_cannot_be_split_are_refused():
 @pytest.mark.parametrize("solver", ["vanilla", "sco", "exact", "ove", "nce", "importance"])
 def test_the_message_of_divergence_says_what_to_change(solver):
     X, y = make_data()
-    model = SoftmaxClassifier(solver=solver, learning_rate=1e9, random_state=0)
+    model = SoftmaxClassifier(solver=solver, alpha=0.0, learning_rate=1e9, random_state=0)
     text = message(DivergenceError, model.fit, X, y)
 
     for word in (repr(solver), "1e+09", "learning_rate", "'auto'", "scale", "implicit"):
@@ -366,6 +373,8 @@ def test_the_message_of_divergence_says_what_to_change(solver):
 def test_divergence_of_a_chosen_rate_does_not_advise_to_choose_it(monkeypatch):
     X, y = make_data()
     monkeypatch.setattr("monro.softmax.base.choose_rate", lambda *_: (1e9, 5))
-    text = message(DivergenceError, SoftmaxClassifier(solver="vanilla", random_state=0).fit, X, y)
+    text = message(
+        DivergenceError, SoftmaxClassifier(solver="vanilla", alpha=0.0, random_state=0).fit, X, y
+    )
     assert "use a smaller learning_rate, scale" in text
     assert "auto" not in text

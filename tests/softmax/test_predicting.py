@@ -143,7 +143,7 @@ def test_labels_are_only_names(labels):
 
 def test_a_model_without_a_fit_has_no_coefficients():
     for name in ("coef_", "intercept_"):
-        assert not hasattr(SoftmaxClassifier(), name)
+        assert not hasattr(SoftmaxClassifier(alpha=0.0), name)
 
 
 # -------------------------------------------------------------------------------- sparse weights

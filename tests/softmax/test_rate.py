@@ -18,7 +18,7 @@ def is_implicit(solver):
 
 
 def chosen(X, y, **parameters):
-    settings = {"random_state": 0, "max_epochs": 20} | parameters
+    settings = {"alpha": 0.0, "random_state": 0, "max_epochs": 20} | parameters
     return SoftmaxClassifier(**settings).fit(X, y)
 
 
@@ -55,7 +55,9 @@ def test_the_chosen_rate_suits_the_weights():
     """Only the rows of one class have weight: learning the labels of others must not count."""
     X, y = make_data()
     weight = np.where(y == 0, 1e3, 1e-4)
-    model = SoftmaxClassifier(init="zero", random_state=0).fit(X, y, sample_weight=weight)
+    model = SoftmaxClassifier(init="zero", alpha=0.0, random_state=0).fit(
+        X, y, sample_weight=weight
+    )
     assert (model.predict(X) == 0).mean() > 0.95
 
 
@@ -106,7 +108,7 @@ def test_a_given_rate_is_taken_as_it_is(monkeypatch):
 
 def test_batches_choose_a_rate_at_the_first_one(monkeypatch):
     X, y = make_data()
-    model = SoftmaxClassifier(random_state=0).partial_fit(X, y)
+    model = SoftmaxClassifier(alpha=0.0, random_state=0).partial_fit(X, y)
     rate = model.learning_rate_
     monkeypatch.setattr(monro.softmax.base, "choose_rate", None)
     model.partial_fit(X, y)
@@ -116,10 +118,10 @@ def test_batches_choose_a_rate_at_the_first_one(monkeypatch):
 def test_a_fit_that_resumes_does_not_search_again(tmp_path, monkeypatch):
     X, y = make_data()
     path = tmp_path / "checkpoint"
-    stopped = SoftmaxClassifier(random_state=0, max_epochs=5)
+    stopped = SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=5)
     killed_after(1, stopped, X, y, path)
     monkeypatch.setattr(monro.softmax.base, "choose_rate", None)
-    resumed = SoftmaxClassifier(random_state=0, max_epochs=5).fit(X, y, checkpoint=path)
+    resumed = SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=5).fit(X, y, checkpoint=path)
     assert resumed.learning_rate_ == stopped.learning_rate_
 
 
@@ -153,7 +155,7 @@ class FakeTrainer:
 def test_the_search_finds_the_minimum_on_this_side_of_the_wall(best, wall, solver):
     """Beyond the wall every trial diverges, and its loss means nothing."""
     visited = []
-    plan = make_plan(SoftmaxClassifier(solver=solver), 4, 1.0)
+    plan = make_plan(SoftmaxClassifier(solver=solver, alpha=0.0), 4, 1.0)
 
     def loss(power):
         return 1e9 / abs(power) if power > wall else 1 + abs(power - best) / 5
@@ -176,7 +178,7 @@ def test_the_search_finds_the_minimum_on_this_side_of_the_wall(best, wall, solve
 
 @pytest.mark.parametrize(("solver", "lower"), [("implicit", 0.0), ("exact", 0.5)])
 def test_of_two_rates_about_as_good_explicit_steps_take_the_smaller(solver, lower):
-    plan = make_plan(SoftmaxClassifier(solver=solver, epoch_decay=0.9), 4, 1.0)
+    plan = make_plan(SoftmaxClassifier(solver=solver, epoch_decay=0.9, alpha=0.0), 4, 1.0)
     rate, _ = choose_rate(
         lambda eta0: FakeTrainer(eta0, lambda power: 1 + abs(power) / 10, [], plan),
         np.random.default_rng(0),
@@ -186,5 +188,5 @@ def test_of_two_rates_about_as_good_explicit_steps_take_the_smaller(solver, lowe
 
 def test_separable_classes_do_not_choose_ever_larger_rates():
     X = np.repeat(np.eye(6), 30, axis=0)
-    model = SoftmaxClassifier(random_state=0).fit(X, np.repeat(np.arange(6), 30))
+    model = SoftmaxClassifier(alpha=0.0, random_state=0).fit(X, np.repeat(np.arange(6), 30))
     assert 30 < model.learning_rate_ <= 100.001

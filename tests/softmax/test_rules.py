@@ -190,7 +190,7 @@ def test_a_sweep_agrees_with_the_formulas_in_numpy(name, kind, seed, eta, ridge,
     assert loss == pytest.approx(total, rel=1e-10)
 
 
-@pytest.mark.parametrize("kind", [DrawnClasses, DrawnBlocks])
+@by_kind
 def test_repeated_draws_of_noise_all_count(kind):
     rng = np.random.default_rng(0)
     K, d, rows, m = 35, 4, 40, 6

@@ -92,8 +92,10 @@ def test_separable_classes_end_with_a_small_loss():
     rng = np.random.default_rng(0)
     y = rng.integers(20, size=400)
     X = np.eye(20)[y] + 0.1 * rng.standard_normal((400, 20))
-    model = SoftmaxClassifier(random_state=0, learning_rate=10.0).fit(X, y)
-    plain = SoftmaxClassifier(random_state=0, learning_rate=10.0, epoch_decay=0.9).fit(X, y)
+    model = SoftmaxClassifier(alpha=0.0, random_state=0, learning_rate=10.0).fit(X, y)
+    plain = SoftmaxClassifier(alpha=0.0, random_state=0, learning_rate=10.0, epoch_decay=0.9).fit(
+        X, y
+    )
     assert model.log_loss(X, y) < 0.1 * plain.log_loss(X, y)
 
 
@@ -157,7 +159,7 @@ def test_a_few_rows_rarely_change_the_scale():
 def test_scaled_weights_have_scaled_scores():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 4)), rng.integers(20, size=60)
-    weights = SoftmaxClassifier(max_epochs=2, random_state=0).fit(X, y)._fitted.weights
+    weights = SoftmaxClassifier(alpha=0.0, max_epochs=2, random_state=0).fit(X, y)._fitted.weights
     np.testing.assert_allclose(
         scores(scaled_weights(weights, 1.5), X), 1.5 * scores(weights, X), rtol=1e-5, atol=1e-6
     )
@@ -170,6 +172,7 @@ def test_a_fit_that_stops_early_is_calibrated():
     model = SoftmaxClassifier(
         classes=range(len(words)),
         early_stopping=True,
+        alpha=0.0,
         max_epochs=3,
         learning_rate=0.01,
         random_state=0,
@@ -184,7 +187,7 @@ def test_a_fit_that_stops_early_is_calibrated():
 
 def test_without_held_out_rows_nothing_is_scaled():
     rng = np.random.default_rng(0)
-    model = SoftmaxClassifier(max_epochs=2, random_state=0).fit(
+    model = SoftmaxClassifier(alpha=0.0, max_epochs=2, random_state=0).fit(
         rng.normal(size=(60, 4)), [0, 1] * 30
     )
     assert "multiple" not in model.history_[-1]

@@ -15,6 +15,7 @@ from monro.softmax.metrics import losses
 from monro.softmax.model import scores
 from monro.softmax.sharded.sharded_trainer import join_class_shards
 from monro.softmax.training.rate import choose_rate
+from tests.marks import thorough
 from tests.softmax.data import best
 from tests.softmax.sharded import (
     RATE,
@@ -110,6 +111,7 @@ def test_classes_without_examples_learn_that_they_are_not_it(data, sampling):
     assert (np.abs(model_of(shard)[0]).max(axis=1) > 0.0).all()
 
 
+@thorough
 @pytest.mark.parametrize("sampling", ["all", "neighbour"])
 def test_dense_rows_in_clusters_learn_what_one_machine_learns(dense, sampling):
     X, y = dense
@@ -226,6 +228,7 @@ def test_losses_are_those_of_the_joined_weights(n_classes, n_shards):
         np.testing.assert_allclose(S[:, trainer.partition.classes(p)], shard.scores(X), atol=1e-9)
 
 
+@thorough
 def test_dense_weights_are_joined_as_well(dense):
     X, y = dense
     trainer = make_trainer(X, y, 3)

@@ -50,7 +50,7 @@ def counted(X, y):
 def test_many_skewed_classes_are_learnt(settings):
     X, y = next_words()
     start, optimum = counted(X, y)
-    model = SoftmaxClassifier(random_state=0, max_epochs=20, **settings).fit(X, y)
+    model = SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=20, **settings).fit(X, y)
     assert model.plan_["sampling"] == "neighbour"
     closed = (start - model.log_loss(X, y)) / (start - optimum)
     assert closed > (0.97 if not settings else 0.9)
@@ -60,16 +60,18 @@ def test_many_skewed_classes_are_learnt(settings):
 def test_within_a_decade_the_rate_hardly_matters():
     X, y = next_words()
     start, optimum = counted(X, y)
-    chosen = SoftmaxClassifier(random_state=0, max_epochs=10).fit(X, y).learning_rate_
+    chosen = SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=10).fit(X, y).learning_rate_
     for factor in (1 / 3, 3):
-        model = SoftmaxClassifier(random_state=0, max_epochs=10, learning_rate=factor * chosen)
+        model = SoftmaxClassifier(
+            alpha=0.0, random_state=0, max_epochs=10, learning_rate=factor * chosen
+        )
         closed = (start - model.fit(X, y).log_loss(X, y)) / (start - optimum)
         assert closed > 0.93
 
 
 def test_dense_rows_draw_by_clusters():
     X, y = many_clusters()
-    model = SoftmaxClassifier(random_state=0, max_epochs=20).fit(X, y)
+    model = SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=20).fit(X, y)
     assert model.plan_["sampling"] == "neighbour"
     assert model.score(X, y) > 0.9
 
@@ -93,7 +95,7 @@ def test_the_ridge_is_exact_with_neighbour_sampling():
 def test_batches_draw_by_their_own_neighbours():
     X, y = next_words()
     start, optimum = counted(X, y)
-    model = SoftmaxClassifier(random_state=0)
+    model = SoftmaxClassifier(alpha=0.0, random_state=0)
     for _ in range(3):
         for k in range(0, y.size, 2000):
             model.partial_fit(X[k : k + 2000], y[k : k + 2000], classes=np.arange(400))
@@ -104,7 +106,7 @@ def test_batches_draw_by_their_own_neighbours():
 def test_a_fit_of_many_classes_resumes_with_the_same_bits(tmp_path, epochs):
     X, y = next_words(n=3000)
     path = tmp_path / "checkpoint"
-    parameters = {"random_state": 0, "max_epochs": 12}
+    parameters = {"alpha": 0.0, "random_state": 0, "max_epochs": 12}
     killed_after(epochs, SoftmaxClassifier(**parameters), X, y, path)
     resumed = SoftmaxClassifier(**parameters).fit(X, y, checkpoint=path)
     assert_same_bits(resumed, SoftmaxClassifier(**parameters).fit(X, y))
@@ -118,8 +120,8 @@ def test_mostly_zero_rows_are_taken_as_sparse():
     np.testing.assert_array_equal(sparse.toarray(), X.astype(np.float32))
     assert sparse_if_mostly_zero(X[:, :5], "float64").shape == (X.shape[0], 5)
     assert not sp.issparse(sparse_if_mostly_zero(X[:, :5], "float64"))
-    dense = SoftmaxClassifier(random_state=0, max_epochs=5, learning_rate=1.0).fit(X, y)
-    sparse = SoftmaxClassifier(random_state=0, max_epochs=5, learning_rate=1.0)
+    dense = SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=5, learning_rate=1.0).fit(X, y)
+    sparse = SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=5, learning_rate=1.0)
     assert_same_bits(dense, sparse.fit(sp.csr_matrix(X), y))
     assert dense.predict(X).shape == y.shape
 
@@ -136,7 +138,7 @@ def test_rows_stay_dense_where_a_sample_of_them_misleads():
      (4096, "neighbour", 320), (4097, "neighbour", 80), (10**6, "neighbour", 80)],
 )  # fmt: skip
 def test_how_many_classes_a_step_draws(n_classes, sampling, classes):
-    plan = make_plan(SoftmaxClassifier(), n_classes, 1.0)
+    plan = make_plan(SoftmaxClassifier(alpha=0.0), n_classes, 1.0)
     assert (plan.sampling, plan.classes) == (sampling, classes)
 
 
@@ -156,7 +158,7 @@ def test_how_many_classes_a_step_draws(n_classes, sampling, classes):
     ],
 )
 def test_how_many_epochs_use_all_classes(settings, n_classes, exact):
-    plan = make_plan(SoftmaxClassifier(**settings), n_classes, 1.0)
+    plan = make_plan(SoftmaxClassifier(alpha=0.0, **settings), n_classes, 1.0)
     assert plan.exact_epochs == exact
 
 
@@ -173,7 +175,7 @@ def test_the_last_epochs_use_all_classes(monkeypatch, dense):
     monkeypatch.setattr(Mixture, "draw", count)
     X = X.toarray() + 0.01 if dense else X
     model = SoftmaxClassifier(
-        classes=np.arange(400), learning_rate=1.0, max_epochs=10, random_state=0
+        classes=np.arange(400), alpha=0.0, learning_rate=1.0, max_epochs=10, random_state=0
     ).fit(X, y)
     assert sum(drawn) == 8 * y.size
     assert "all in the last 2 epochs" in model.history_[0]["chosen"]
@@ -184,40 +186,40 @@ def test_the_last_epochs_use_all_classes(monkeypatch, dense):
 @thorough
 def test_all_classes_at_the_end_leave_less_noise():
     X, y = many_clusters(noise=0.9)
-    settings = {"random_state": 0, "max_epochs": 10}
+    settings = {"alpha": 0.0, "random_state": 0, "max_epochs": 10}
     finished = SoftmaxClassifier(**settings).fit(X, y)
     drawn = SoftmaxClassifier(**settings, sampling="neighbour").fit(X, y)
     assert finished.log_loss(X, y) < 0.5 * drawn.log_loss(X, y)
 
 
 def test_the_rate_at_a_time():
-    plan = make_plan(SoftmaxClassifier(learning_rate=2.0, max_epochs=10), 5, 1.0)
+    plan = make_plan(SoftmaxClassifier(alpha=0.0, learning_rate=2.0, max_epochs=10), 5, 1.0)
     assert plan.rate_at(0) == 2.0
     assert plan.rate_at(5) == 0.5
     assert plan.rate_at(10) == 0.0
     assert plan.rate_at(10, before=10) == 0.5  # half of a fit that is twice as long
-    paper = make_plan(SoftmaxClassifier(learning_rate=2.0, epoch_decay=0.5), 5, 1.0)
+    paper = make_plan(SoftmaxClassifier(alpha=0.0, learning_rate=2.0, epoch_decay=0.5), 5, 1.0)
     assert [paper.rate_at(t) for t in (0, 0.9, 1, 2.5)] == [2.0, 2.0, 1.0, 0.5]
 
 
 def test_fits_that_may_stop_early_have_a_decay():
     X, y = make_data()
     for settings in ({"early_stopping": True}, {"tol": 1e-4}):
-        model = SoftmaxClassifier(random_state=0, max_epochs=3, **settings).fit(X, y)
+        model = SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=3, **settings).fit(X, y)
         assert model.plan_["decay"] == 0.9
 
 
 def test_neighbour_sampling_needs_importance_weights():
     X, y = make_data()
     with pytest.raises(ValueError, match=r"sampling='neighbour' is for 'implicit', 'umax'"):
-        SoftmaxClassifier(solver="nce", sampling="neighbour").fit(X, y)
+        SoftmaxClassifier(solver="nce", sampling="neighbour", alpha=0.0).fit(X, y)
     with pytest.raises(ValueError, match="give a multiple"):
-        SoftmaxClassifier(sampling="neighbour", classes_per_step=10).fit(X, y)
+        SoftmaxClassifier(sampling="neighbour", alpha=0.0, classes_per_step=10).fit(X, y)
 
 
 def test_a_warm_start_from_a_solver_without_a_rate_finds_one():
     X, y = make_data()
-    model = SoftmaxClassifier(solver="lbfgs", warm_start=True, max_epochs=50).fit(X, y)
+    model = SoftmaxClassifier(solver="lbfgs", warm_start=True, alpha=0.0, max_epochs=50).fit(X, y)
     before = model.log_loss(X, y)
     model.set_params(solver="implicit", max_epochs=5).fit(X, y)
     assert model.learning_rate_ > 0

@@ -243,7 +243,9 @@ def coefficients(model):
 )
 def test_a_model_is_measured_after_evenly_spaced_epochs(points, expected):
     X, y = make_data()
-    model = LinearClassifier(loss="log", solver="sgd", learning_rate=0.1, random_state=0)
+    model = LinearClassifier(
+        loss="log", solver="sgd", alpha=1e-5, learning_rate=0.1, random_state=0
+    )
     shares = []
     curve = fit_monitored(
         model.set_params(max_epochs=6), coefficients, shares.append, X, y, points=points
@@ -254,14 +256,16 @@ def test_a_model_is_measured_after_evenly_spaced_epochs(points, expected):
     assert curve["seconds"] == sorted(curve["seconds"])
     assert shares == pytest.approx([k / 6 for k in range(1, 7)])
     for epochs, found in zip(expected, curve["weights"], strict=True):
-        shorter = LinearClassifier(loss="log", solver="sgd", learning_rate=0.1, random_state=0)
+        shorter = LinearClassifier(
+            loss="log", solver="sgd", alpha=1e-5, learning_rate=0.1, random_state=0
+        )
         assert found == shorter.set_params(max_epochs=epochs).fit(X, y).coef_.ravel().tolist()
 
 
 def test_a_fit_that_diverges_returns_the_curve_so_far():
     X, y = make_data()
     model = LinearRegressor(
-        loss="squared", solver="sgd", learning_rate=40.0, max_epochs=9, random_state=0
+        loss="squared", solver="sgd", alpha=1e-5, learning_rate=40.0, max_epochs=9, random_state=0
     )
     curve = fit_monitored(model, coefficients, lambda share: None, X, y.astype(float))
 
@@ -280,7 +284,9 @@ def test_a_measurement_that_fails_adds_no_partial_point():
             raise DivergenceError("too large to be measured")
         return {"count": float(len(measured))}
 
-    model = LinearClassifier(loss="log", solver="sgd", learning_rate=0.1, random_state=0)
+    model = LinearClassifier(
+        loss="log", solver="sgd", alpha=1e-5, learning_rate=0.1, random_state=0
+    )
     curve = fit_monitored(model, measure, lambda share: None, X, y)
     assert curve["diverged"]
     assert curve["epochs"] == curve["count"] == [1, 2]

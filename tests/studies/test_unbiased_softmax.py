@@ -253,7 +253,7 @@ def test_seconds_are_shown_only_of_fits_that_ran_alone():
 @thorough
 def test_the_default_says_what_it_has_that_the_others_have_not():
     X, y = make_data(n=200)
-    model = SoftmaxClassifier(random_state=0, max_epochs=2).fit(X, y)
+    model = SoftmaxClassifier(alpha=0.0, random_state=0, max_epochs=2).fit(X, y)
     more = {"chosen": model.history_[0]["chosen"], "intercept": model.fit_intercept}
     section = STUDY.sections([table_3(OURS, 0.1, rate="auto", **more)])[2]
     for what in ("has an intercept", "all 4 classes at every step", "log frequencies"):

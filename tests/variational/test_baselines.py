@@ -87,7 +87,13 @@ def test_two_steps_on_all_rows_and_classes(solver, form):
         theta += 0.02 / np.sqrt(t) * G / (1 + np.sqrt(squares))
     classes = {} if solver == "exact-adaptive" else {"classes_per_step": 3}
     model = SoftmaxClassifier(
-        solver=solver, init="zero", max_epochs=2, dtype="float64", random_state=0, **classes
+        solver=solver,
+        init="zero",
+        alpha=0.0,
+        max_epochs=2,
+        dtype="float64",
+        random_state=0,
+        **classes,
     ).fit(form(X), y)
     coef, intercept = parts_of(model)
     np.testing.assert_allclose(np.c_[coef, intercept], theta, rtol=1e-6)
@@ -98,9 +104,9 @@ def test_the_loss_in_the_history_estimates_the_bound(solver, tmp_path):
     """At weights that hardly move; every 64th row differs, as in data with a period."""
     X, y = make_data(n=4000)
     X[::64] *= 30.0
-    model = SoftmaxClassifier(solver=solver, learning_rate=1e-9, max_epochs=30, random_state=0).fit(
-        X, y
-    )
+    model = SoftmaxClassifier(
+        solver=solver, alpha=0.0, learning_rate=1e-9, max_epochs=30, random_state=0
+    ).fit(X, y)
     mean = np.mean([-record["loss"] for record in model.history_])
     assert mean == pytest.approx(model.bound(X, y), rel=0.02)
     likelihood = -model.log_loss(X, y)
@@ -114,7 +120,7 @@ def test_the_loss_in_the_history_estimates_the_bound(solver, tmp_path):
 
 def test_all_methods_start_from_the_same_weights():
     X, y = make_data(n=40)
-    still = {"learning_rate": 1e-12, "max_epochs": 1, "random_state": 3}
+    still = {"alpha": 0.0, "learning_rate": 1e-12, "max_epochs": 1, "random_state": 3}
     models = [SoftmaxClassifier(solver=solver, **still).fit(X, y) for solver in ADAPTIVE]
     for model in models[1:]:
         np.testing.assert_allclose(model.coef_, models[0].coef_, atol=1e-6)

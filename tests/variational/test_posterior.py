@@ -204,8 +204,8 @@ def test_an_interrupted_fit_resumes_with_the_same_bits(tmp_path):
 def test_invalid_combinations_raise(parameters, words):
     X, y = make_data(n=20)
     with pytest.raises(ValueError, match=words):
-        SoftmaxClassifier(**parameters).fit(X, y)
-    model = SoftmaxClassifier(max_epochs=1).fit(X, y)
+        SoftmaxClassifier(alpha=0.0, **parameters).fit(X, y)
+    model = SoftmaxClassifier(alpha=0.0, max_epochs=1).fit(X, y)
     with pytest.raises(AttributeError, match="there is no posterior"):
         model.coef_std_  # noqa: B018
     with pytest.raises(AttributeError, match="there is no posterior"):

@@ -5,7 +5,6 @@ import pytest
 import scipy.sparse as sp
 from scipy import special
 
-from monro.links import LINKS
 from monro.rows import as_rows
 from monro.softmax.kernel.sweep import DrawnClasses
 from monro.softmax.sampling.samplers import StratifiedClasses
@@ -37,7 +36,7 @@ def hazard(link, t):
     return np.sqrt(2 / np.pi) / special.erfcx(-t / np.sqrt(2))
 
 
-@pytest.mark.parametrize("link", LINKS)
+@by_link
 @pytest.mark.parametrize("form", [np.asarray, pytest.param(sp.csr_matrix, marks=thorough)])
 def test_a_step_is_that_of_the_paper(link, form):
     """Algorithms 1 and 2, written out."""
@@ -178,7 +177,7 @@ def test_repeated_draws_and_y_itself_have_no_step(link, dtype):
     assert gradient.bias[2] == -gradient.bias[0] > 0.0
 
 
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("form", [pytest.param(np.asarray, marks=thorough), sp.csr_matrix])
 def test_lazy_steps_are_those_of_all_weights(form):
     """Over more steps than pass between two changes of the scale of the squares."""
     rng = np.random.default_rng(0)

@@ -41,12 +41,12 @@ def _matrices() -> dict[str, Any]:
 def _softmax_jobs(every: bool) -> list[tuple[dict[str, Any], tuple[str, Any]]]:
     """Return parameters of SoftmaxClassifier and matrices that kernels are specialised for."""
     settings: list[dict[str, Any]] = [
-        {"solver": "implicit"},
+        {"solver": "implicit", "alpha": 0.0},
         {"solver": "implicit", "sampling": "neighbour", "alpha": 0.1},
     ]
     if every:
         settings += [
-            {"solver": solver, "formulation": form, "sampling": sampling}
+            {"solver": solver, "formulation": form, "sampling": sampling, "alpha": 0.0}
             for solver, traits in SOFTMAX_SOLVERS.items()
             for form in traits.formulations or ("auto",)
             for sampling in (("auto", "uniform") if traits.classes else ("auto",))

@@ -74,7 +74,7 @@ def train_loop(config: dict[str, Any]) -> None:
     config : dict
         "label_column" and, optionally, "feature_columns", "n_features" (the width of sparse rows)
         and "classes" (all labels, by default those that occur); the other entries are parameters of
-        LinearClassifier. "solver" is "aisgd" (the default) or "asgd".
+        LinearClassifier. "solver" is "aisgd" (the default) or "asgd", "alpha" a number (1e-5).
 
     Examples
     --------
@@ -95,7 +95,8 @@ def train_loop(config: dict[str, Any]) -> None:
     ...     "loss" in trainer.fit().metrics
     True
     """
-    config = {"solver": "aisgd"} | config
+    defaults: dict[str, Any] = {"solver": "aisgd", "alpha": 1e-5}
+    config = defaults | config
     label = config.pop("label_column", None)
     if label is None:
         raise ValueError("train_loop_config: name the column of labels, as label_column")

@@ -109,6 +109,7 @@ def run(trial: Trial, tick: Tick) -> dict[str, Any]:
         batch, drawn = 500, 100
     model = make_estimator(
         have["method"],
+        alpha=0.0,
         examples_per_step=batch,
         classes_per_step=drawn,
         max_epochs=have["epochs"],

@@ -160,7 +160,12 @@ def settings_of(trial: Trial, rate: float) -> dict[str, Any]:
     """Return the parameters of a trial's classifier."""
     have = trial.settings
     method, epochs = have["method"], have["epochs"]
-    common = {"max_epochs": epochs, "learning_rate": rate, "random_state": have["seed"]}
+    common = {
+        "alpha": 0.0,
+        "max_epochs": epochs,
+        "learning_rate": rate,
+        "random_state": have["seed"],
+    }
     if method == OURS:
         return common
     found = SETTINGS | METHODS[VARIANTS.get(method, method)] | common

@@ -117,7 +117,7 @@ def follow_path(
     unit : float
         The mean squared length of the rows.
     say : callable
-        Shows a line.
+        Shows what came of a strength.
     """
     share = np.concatenate(weights)
     share = share / share.sum()
@@ -139,10 +139,7 @@ def follow_path(
                 "nonzeros": max(model.count_nonzeros() for model in models),
             }
         )
-        say(
-            f"strength {k + 1} of at most {MOST_STRENGTHS}: alpha {total / n_rows:.3g}, "
-            f"loss held out {mean:.5g}"
-        )
+        say(f"alpha {total / n_rows:.3g}  loss held out {mean:.5g}")
         least = _least(path)
         if least == k:
             best = losses

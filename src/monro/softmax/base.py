@@ -125,9 +125,9 @@ class SoftmaxBase(PosteriorSummary):
         unit = float(sqnorm.mean(dtype=np.float64))
         splits = make_splits(rows, self._strata(rows.y), groups, run.seed)
         models = [SoftmaxPathModel(self, split, self.classes_, run.seed, unit) for split in splits]
-        with Progress(self.verbose > 0, "alpha", MOST_STRENGTHS, rows.y.size) as progress:
+        with Progress(self.verbose > 0, "strength", MOST_STRENGTHS, rows.y.size) as progress:
             weights = [model.weight for model in models]
-            return follow_path(models, weights, rows.y.size, unit, progress.say)
+            return follow_path(models, weights, rows.y.size, unit, progress.step)
 
     def _trainer(self, run: Run, earlier: SoftmaxFit | None) -> SoftmaxTrainer:
         """Return the trainer of a fit: make its plan, its initial state and its learning rate."""

@@ -1,4 +1,4 @@
-"""The result of a fit; with alpha="auto", also the strengths of the penalty that were compared."""
+"""With alpha="auto": the strengths of the penalty that a fit has compared, as a table and plots."""
 
 import json
 from math import floor, log, log10
@@ -8,6 +8,7 @@ from rich.table import Table
 
 from monro.cli.common import print_table, say
 from monro.progress import pipe_safe_console
+from monro.report.content import Curve, Plot
 
 _MOST_DECIMALS = 12
 
@@ -29,7 +30,7 @@ def print_fit(estimator: Any, result: dict[str, Any], as_json: bool) -> None:
         parameter = "c" if "c" in path[0] else "alpha"
         console = pipe_safe_console()
         say(console, "Strengths of the penalty, judged on rows held out")
-        console.print(path_table(path, parameter, result[parameter]))
+        console.print(path_table(path, parameter, getattr(estimator, f"{parameter}_")))
     print_table(type(estimator).__name__, result)
 
 
@@ -65,3 +66,32 @@ def _decimals(errors: list[float]) -> int:
     """
     least = max(min(errors), 10.0**-_MOST_DECIMALS)
     return min(max(1 - floor(log10(least)), 0), _MOST_DECIMALS)
+
+
+def path_plots(estimator: Any) -> list[Plot]:
+    """Return plots of the path for a page; none if the strength was not chosen by the fit."""
+    path: list[dict[str, Any]] = getattr(estimator, "alpha_path_", [])
+    if not path:
+        return []
+    alpha, mean, error, nonzeros = (
+        [record[name] for record in path]
+        for name in ("alpha", "mean", "standard_error", "nonzeros")
+    )
+    above = [m + e for m, e in zip(mean, error, strict=True)]
+    below = [m - e for m, e in zip(mean, error, strict=True)]
+    group, x = "rows held out", {"alpha, from weak to strong": alpha}
+    chosen = {"alpha, from weak to strong": [estimator.alpha_] * 2}
+    curves = [
+        Curve("loss", x, mean, group),
+        Curve("plus a standard error", x, above, group),
+        Curve("minus a standard error", x, below, group),
+        Curve(f"chosen: {estimator.alpha_:.3g}", chosen, [min(below), max(above)]),
+    ]
+    note = "Short fits with weaker and weaker penalties, then one of all rows with that chosen."
+    plots = [
+        Plot("How strong a penalty?", "loss of rows held out", curves, True, min(below) > 0, note)
+    ]
+    if len(set(nonzeros)) > 1:
+        weights = Curve("weights that are not 0", x, nonzeros, group)
+        plots.append(Plot("How many weights?", "weights that are not 0", [weights], True, True))
+    return plots

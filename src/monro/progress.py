@@ -30,16 +30,16 @@ def _short(number: float) -> str:
 
 
 class Progress:
-    """Shows each epoch of a fit when it ends.
+    """Shows each epoch of a fit when it ends, or each step of something else.
 
     Parameters
     ----------
     enabled : bool
         Whether to show anything.
     title : str
-        What is being fitted.
+        What is being fitted, or the name of a step.
     epochs : int
-        The maximal number of epochs.
+        The maximal number of epochs or steps.
     rows : int
         The number of rows visited in an epoch, for rows/s.
     """
@@ -51,6 +51,7 @@ class Progress:
         self.rows = rows
         self._bar: Any = None
         self._seconds = 0.0
+        self._steps = 0
 
     def __enter__(self) -> Self:
         if not self.enabled:
@@ -79,14 +80,25 @@ class Progress:
         trace: TracebackType | None,
     ) -> None:
         if self._bar is not None:
+            if error is None:  # it may have ended before the last epoch
+                self._bar.update(self._task, total=self._bar.tasks[self._task].completed)
             self._bar.stop()
 
     def say(self, text: str) -> None:
         """Print a line, preceded by the title."""
         if self.enabled:
-            self._console.print(
-                f"{self.title}: {text}", markup=False, highlight=False, soft_wrap=True
-            )
+            self._print(f"{self.title}: {text}")
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def step(self, text: str) -> None:
+        """Show what came of a step: beside the bar, which it advances, or as a line."""
+        self._steps += 1
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self._steps, note=text)
+        elif self.enabled:
+            self._print(f"{self.title} {self._steps} of at most {self.epochs}: {text}")
 
     def part(self, rows: int) -> None:
         """Advance the bar by some rows of the current epoch."""

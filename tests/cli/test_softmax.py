@@ -54,6 +54,28 @@ def test_fit_as_json(folder, tmp_path):
     assert result["learning_rate"] > 0
 
 
+def test_a_strength_that_is_chosen_is_shown(folder, tmp_path):
+    short = ("--task", "softmax", "--set", "max_epochs=6", "--set", "alpha=auto")
+    result = invoke("fit", folder / "three.train", tmp_path / "model", *short)
+    model = monro.load(tmp_path / "model")
+    path = model.alpha_path_
+    assert f"strength {len(path)} of at most 13: alpha {path[-1]['alpha']:.3g} " in result.stderr
+
+    rows = [line.split("│") for line in result.stdout.splitlines() if line.count("│") == 5]
+    assert [float(row[1]) for row in rows] == pytest.approx([r["alpha"] for r in path], rel=5e-3)
+    means = [float(row[2].split("±")[0].replace(",", "")) for row in rows]
+    assert means == pytest.approx([r["mean"] for r in path], rel=0.01)
+    marked = [k for k, row in enumerate(rows) if "←" in row[4]]
+    distance = [abs(np.log(r["alpha"] / model.alpha_)) for r in path]
+    assert marked == [np.argmin(distance)]
+    assert f"{model.alpha_:.3g} chosen" in rows[marked[0]][4]
+
+    as_json = output("fit", folder / "three.train", tmp_path / "model", *short, "--json")
+    found = json.loads(as_json)
+    assert found["alpha"] == model.alpha_
+    assert found["alpha_path"] == path
+
+
 def test_evaluation_is_exact(folder, model):
     result = json.loads(output("evaluate", model, folder / "three.test", "--json"))
     data = read(folder / "three.test", n_features=30)

@@ -130,7 +130,7 @@ def test_progress_shows_each_strength(capsys):
     X, y = make_data()
     SoftmaxClassifier(alpha="auto", verbose=1, **SHORT).fit(X, y)
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith("alpha: strength 1 of at most 13: alpha ")
+    assert lines[0].startswith("strength 1 of at most 13: alpha ")
     assert "implicit: epoch 1/12" in "\n".join(lines)
 
 

@@ -85,9 +85,7 @@ def check_common(estimator: Any, rates: Iterable[str] = ("auto",)) -> None:
 
     `rates` are the names that the learning rate may have.
     """
-    if isinstance(estimator.alpha, str):
-        check_choice("alpha", estimator.alpha, ["auto"])
-    else:
+    if estimator.alpha != "auto":
         check_number("alpha", estimator.alpha, 0.0)
     check_cv(estimator.cv)
     check_rate("learning_rate", estimator.learning_rate, rates)

@@ -4,8 +4,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from monro.cli.common import check_model, make_estimator, print_result, run_fit, save_model, say
+from monro.cli.common import check_model, make_estimator, run_fit, save_model, say
 from monro.cli.models import check_labels, read_data
+from monro.cli.strength import chosen_strength, print_fit
 from monro.data.files import is_stdin
 from monro.data.registry import resolve, target_of
 from monro.progress import pipe_safe_console
@@ -81,12 +82,13 @@ def fit(
         "model": str(model),
         "features": local.n_features_in_,
         "classes": local.classes_.tolist(),
+        **chosen_strength(local),
         "epochs": local.n_iter_,
         "workers_lost": estimator.losses_,
         "seconds": seconds,
         "mean_loss": local.history_[-1]["loss"],
     }
-    print_result(type(local).__name__, result, as_json)
+    print_fit(local, result, as_json)
 
 
 def _is_parquet(path: Path) -> bool:

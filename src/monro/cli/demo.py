@@ -10,6 +10,7 @@ from sklearn.model_selection import train_test_split
 
 from monro._jit import announce_compilation
 from monro.cli.common import COMPILING, check_output, say
+from monro.cli.strength import path_plots
 from monro.crf.tagger import CRFTagger
 from monro.data.embedded import capitals, cased_sentences, next_words
 from monro.linear.classifier import LinearClassifier
@@ -146,7 +147,7 @@ def digits(seed: int, jobs: int) -> JobResult:
     )
     lines = [f"digits: test error {error:.2%} (chance {commonest:.2%}), {seconds:.1f} s"]
     row = ["digits", "LinearClassifier", "10", "test error", f"{error:.2%}", f"{commonest:.2%}"]
-    return JobResult(lines, Section("Ten digits", text, [table, plot]), row)
+    return JobResult(lines, Section("Ten digits", text, [table, plot, *path_plots(model)]), row)
 
 
 # ----------------------------------------------------------------------------------------- capitals

@@ -24,6 +24,7 @@ from monro.cli.common import (
     save_model,
     say,
 )
+from monro.cli.strength import chosen_strength, print_fit
 from monro.data.parquet import is_large
 from monro.data.read import Data, Layout, is_table, read
 from monro.data.registry import resolve, target_of
@@ -200,13 +201,14 @@ def fit(
         **({"loss": estimator.loss} if task != "softmax" else {}),
         "solver": getattr(estimator, "solver_", estimator.solver),
         **({"learning_rate": estimator.learning_rate_} if estimator.learning_rate_ else {}),
+        **chosen_strength(estimator),
         "epochs": estimator.n_iter_,
         **({"kept_epoch": kept["epoch"]} if "validation_loss" in kept else {}),
         "seconds": seconds,
         **({"mean_loss": kept["loss"]} if task != "softmax" else {}),
         **{name: kept[name] for name in _REPORTED if name in kept},
     }
-    print_result(type(estimator).__name__, result, as_json)
+    print_fit(estimator, result, as_json)
 
 
 def _kept_epoch(estimator: Any) -> dict[str, Any]:

@@ -12,11 +12,11 @@ from monro.cli.common import (
     check_model,
     make_estimator,
     output,
-    print_result,
     run_fit,
     save_model,
     say,
 )
+from monro.cli.strength import chosen_strength, print_fit
 from monro.crf.conlleval import evaluate as count_chunks
 from monro.crf.tagger import CRFTagger
 from monro.data.conll import Sentences, Token, conll_blocks
@@ -55,12 +55,13 @@ def fit(
         "parameters": tagger.n_parameters_,
         "solver": tagger.solver,
         "learning_rate": tagger.learning_rate_,
+        **chosen_strength(tagger),
         "epochs": tagger.n_iter_,
         "seconds": seconds,
         "mean_loss": last["loss"],
         **({"objective": last["objective"]} if "objective" in last else {}),
     }
-    print_result(type(tagger).__name__, result, as_json)
+    print_fit(tagger, result, as_json)
 
 
 def _blocks(tagger: CRFTagger, data_name: str) -> Iterator[tuple[Sentences, bool]]:

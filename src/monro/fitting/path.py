@@ -184,7 +184,7 @@ def follow_path(
     strengths : array
         Those to try, as ``alpha·N``, from strong to weak.
     say : callable
-        Shows a line.
+        Shows what came of a strength.
     keep : callable
         Is called whenever the fits are the best so far.
     n_jobs : int
@@ -218,10 +218,7 @@ def follow_path(
                 "nonzeros": max(model.count_nonzeros() for model in models),
             }
         )
-        say(
-            f"strength {k + 1} of at most {strengths.size}: alpha {total / n_rows:.3g}, "
-            f"loss held out {mean:.5g}"
-        )
+        say(f"alpha {total / n_rows:.3g}  loss held out {mean:.5g}")
         least = _least(path)
         if least == k:
             best = losses

@@ -121,10 +121,10 @@ class LinearBase(Estimator):
             for model in models:
                 model.keep()
 
-        with Progress(self.verbose > 0, "alpha", strengths.size, n) as progress:
+        with Progress(self.verbose > 0, "strength", strengths.size, n) as progress:
             weights = [model.held_out.weight for model in models]
             path = follow_path(
-                models, weights, n, strengths, progress.say, keep=keep, n_jobs=self._threads()
+                models, weights, n, strengths, progress.step, keep=keep, n_jobs=self._threads()
             )
         scores = np.concatenate([model.kept for model in models])
         y = np.concatenate([model.held_out.y for model in models])

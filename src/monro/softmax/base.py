@@ -128,9 +128,9 @@ class SoftmaxBase(PosteriorSummary):
         splits = make_splits(rows, self._strata(rows.y), numbers, run.seed, self.cv)
         models = [SoftmaxPathModel(self, split, self.classes_, run.seed, unit) for split in splits]
         strengths = ridge_strengths(unit)
-        with Progress(self.verbose > 0, "alpha", strengths.size, rows.y.size) as progress:
+        with Progress(self.verbose > 0, "strength", strengths.size, rows.y.size) as progress:
             weights = [model.weight for model in models]
-            path = follow_path(models, weights, rows.y.size, strengths, progress.say)
+            path = follow_path(models, weights, rows.y.size, strengths, progress.step)
         return path._asdict()
 
     def _trainer(self, run: Run, earlier: SoftmaxFit | None) -> SoftmaxTrainer:

@@ -115,6 +115,9 @@ def explain(estimator: Any, plan: Plan, n_classes: int, trials: int) -> str:
     if estimator.init == "auto":
         what = "the log frequencies of the classes" if plan.damping > 0.0 else "equal classes"
         parts.append(f"init: {what}")
+    if estimator.alpha == "auto" and hasattr(estimator, "alpha_path_"):
+        tried = len(estimator.alpha_path_)
+        parts.append(f"alpha: {plan.alpha:.3g}, the best of {tried} strengths on rows held out")
     if estimator.learning_rate == "auto" and trials:
         parts.append(f"learning rate: {plan.eta0:.3g}, the best of {trials} trials")
     return "; ".join(parts)

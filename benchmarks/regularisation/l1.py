@@ -35,10 +35,10 @@ class Case(NamedTuple):
 # give more: with 4e-7 there are 2,730.
 CASES = {
     "RCV1-CCAT at 100": Case(datasets.rcv1, 3.7e-4),
-    "RCV1-CCAT at 1,000": Case(datasets.rcv1, 3.1e-5),
-    "RCV1-CCAT at 2,500": Case(datasets.rcv1, 3e-6),
+    "RCV1-CCAT at 1000": Case(datasets.rcv1, 3.1e-5),
+    "RCV1-CCAT at 2500": Case(datasets.rcv1, 3e-6),
     "a9a": Case(datasets.a9a, 1e-3),
-    "20news, one class": Case(datasets.news20, 1e-4),
+    "20news one class": Case(datasets.news20, 1e-4),
 }
 MONRO = "monro"
 WITHIN = 0.01

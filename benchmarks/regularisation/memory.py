@@ -16,7 +16,7 @@ COPIES = 2  # of the weights
 
 
 def cells(quick: bool) -> list[str]:
-    return ["WikiText-2, two words"]
+    return ["WikiText-2 two words"]
 
 
 def measure(name: str, *, quick: bool, limit: float) -> Result:

@@ -162,12 +162,14 @@ def test_a_part_that_is_run_again_replaces_its_rows():
 def test_parts_are_chosen_by_name():
     assert wanted("softmax/MNIST,memory", quick=False) == [
         ("softmax", "MNIST"),
-        ("memory", "WikiText-2, two words"),
+        ("memory", "WikiText-2 two words"),
     ]
     with pytest.raises(SystemExit, match="unknown part 'x'"):
         wanted("x", quick=False)
     with pytest.raises(SystemExit, match="unknown set 'x' of l1"):
         wanted("l1/x", quick=False)
+    for part, cell in wanted(None, quick=False):
+        assert wanted(f"{part}/{cell}", quick=False) == [(part, cell)]
 
 
 def test_only_parts_with_results_are_in_the_document():

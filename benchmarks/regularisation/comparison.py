@@ -85,11 +85,12 @@ def loss_and_calibration(rows: list[Result]) -> list[str]:
     """Return the sentences about losses and calibration errors."""
     ratios = loss_ratios(rows)
     claim = f"Test log-loss at most {LOSS_BAR} times that of {judging.CROSS_VALIDATED}"
-    below = sum(ratio is not None and ratio < 1.0 for ratio in ratios.values())
+    compared = [ratio for ratio in ratios.values() if ratio is not None]
+    below = f"Below it: {sum(ratio < 1.0 for ratio in compared)} of {len(compared)}."
     many: dict[str, float | None] = {
         row["set"]: row["ours"]["calibration"] for row in rows if row["rows"] >= MANY_ROWS
     }
-    claims = [f"{sentences.at_most(claim, ratios, LOSS_BAR)} Below it: {below} of {len(ratios)}."]
+    claims = [f"{sentences.at_most(claim, ratios, LOSS_BAR)} {below}"]
     if many:
         about = f"Calibration error at most {CALIBRATION_BAR} with {MANY_ROWS:,} rows and more"
         claims.append(sentences.at_most(about, many, CALIBRATION_BAR))

@@ -53,7 +53,7 @@ def table(rows: list[Result]) -> str:
     claims = comparison.loss_and_calibration(rows)
     claims.append(
         sentences.at_most(
-            f"Time at most a twentieth of {judging.CROSS_VALIDATED}'s",
+            f"Time at most a twentieth of {judging.CROSS_VALIDATED}'s, or of its limit",
             comparison.time_ratios(rows),
             SHARE_BAR,
         )

@@ -116,6 +116,10 @@ def test_the_variant_of_a_peer_is_chosen_by_rows_held_out():
 
     assert comparison.loss_ratios(rows) == {"a": pytest.approx(0.9), "b": None}
     assert comparison.time_ratios(rows) == {"a": pytest.approx(1 / 9), "b": pytest.approx(1 / 600)}
+    assert comparison.loss_and_calibration(rows)[0] == (
+        "Test log-loss at most 1.005 times that of LogisticRegressionCV: 1 of 1; "
+        "nothing to compare with on b. Below it: 1 of 1."
+    )
     lines = comparison.lines(rows)
     assert "0.5000 (lbfgs)" in lines[0]
     assert "not finished in 600 s" in lines[1]

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import inspect
 import warnings
 
 from benchmarks import harness
@@ -18,6 +19,7 @@ NAMES = {
     "heldout": "softmax: test log-loss with early stopping, against a tuned LogisticRegression",
     "baselines": "softmax: NCE and importance sampling, distance to the maximum likelihood",
     "nextword": "softmax: WikiText-2's next word, 33,278 classes: ablation, rates, variance",
+    "regularisation": "nothing to tune: strengths chosen by themselves, beside peers that search",
     "reduce": "augment and reduce: known coefficients, classes drawn by frequency, time of a step",
     "tagging": "CRF: CoNLL-2000 chunking, against CRFsuite",
     "readers": "reading svmlight text, against scikit-learn's loader",
@@ -33,6 +35,10 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=listing)
     parser.add_argument("--quick", action="store_true", help="a smoke test with less data")
     parser.add_argument("--render", action="store_true", help="update the tables in the documents")
+    parser.add_argument(
+        "--only", metavar="PARTS", help="parts of a benchmark, as softmax/Bibtex,l1"
+    )
+    parser.add_argument("--limit", type=float, metavar="S", help="seconds for a peer on one set")
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in NAMES]
     if unknown:
@@ -40,9 +46,15 @@ def main() -> None:
     if not options.names and not options.render:
         parser.print_help()
     # Peers warn when they stop before they reach their tolerance: here that is on purpose.
-    warnings.filterwarnings("ignore", module="sklearn|vowpalwabbit")
+    warnings.filterwarnings("ignore", module="sklearn|vowpalwabbit|skglm|celer")
     for name in options.names:
-        result = importlib.import_module(f"benchmarks.{name}").run(quick=options.quick)
+        run = importlib.import_module(f"benchmarks.{name}").run
+        given = {key: getattr(options, key) for key in ("only", "limit")}
+        settings = {key: value for key, value in given.items() if value is not None}
+        for key in settings:
+            if key not in inspect.signature(run).parameters:
+                parser.error(f"{name} has no --{key}")
+        result = run(quick=options.quick, **settings)
         path = harness.save(name, result, quick=options.quick)
         print(harness.tables(name, result))
         print(f"written: {path}")

@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn import datasets as bundled
 from sklearn.datasets import load_svmlight_files
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import normalize
 
+from monro.data import registry
+from monro.data.read import read
 from monro.studies.data import (
     Data,
     bibtex,
@@ -27,8 +30,12 @@ __all__ = [
     "Data",
     "a9a",
     "bibtex",
+    "counts",
     "covtype",
+    "covtype_raw",
     "delicious",
+    "higgs7k",
+    "houses",
     "ijcnn1",
     "mnist",
     "news20",
@@ -38,7 +45,9 @@ __all__ = [
     "rcv1",
     "rcv1_topics",
     "reuters_moneyfx",
+    "small",
     "sparse_rule",
+    "two_words",
     "w8a",
     "zipf",
     "zipf_rows",
@@ -96,6 +105,46 @@ def reuters_moneyfx() -> Data:
     return Data(*_svmlight("reuters_moneyfx/train.svm.gz", "reuters_moneyfx/test.svm.gz"))
 
 
+@cache
+def covtype_raw() -> Data:
+    """Return covtype, class 2 against the others, with columns as they come."""
+    data = read(registry.resolve("covtype"), target=registry.find("covtype").target)
+    assert data.y is not None
+    return _split(np.asarray(data.X, np.float64), np.where(data.y == 2, 1.0, -1.0))
+
+
+@cache
+def higgs7k() -> Data:
+    """Return a small sample of HIGGS, with columns as they come."""
+    target = registry.find("higgs7k").target
+    parts: list[Any] = []
+    for part in ("train", "test"):
+        data = read(registry.resolve(f"higgs7k/{part}"), target=target)
+        parts += [np.asarray(data.X, np.float64), data.y]
+    return Data(*parts)
+
+
+@cache
+def small(name: str) -> Data:
+    """Return a set that comes with scikit-learn: a fifth of the rows for testing."""
+    X, y = getattr(bundled, f"load_{name}")(return_X_y=True)
+    stratify = None if name == "diabetes" else y
+    X, test_X, y, test_y = train_test_split(X, y, test_size=0.2, random_state=0, stratify=stratify)
+    return Data(X, y, test_X, test_y)
+
+
+@cache
+def two_words(tokens: int | None = None) -> tuple[sp.csr_matrix, np.ndarray]:
+    """Return WikiText-2's next words, with one-hot features for each of the two words before."""
+    X, y = next_word(words=10**6)
+    previous = X.indices[1:tokens]
+    n, words = previous.size, int(max(y.max(), X.indices.max())) + 1
+    columns = np.column_stack([X.indices[:n], words + previous]).astype(np.int32)
+    indptr = np.arange(0, 2 * n + 1, 2)
+    shape = (n, 2 * words)
+    return sp.csr_matrix((np.ones(2 * n, np.float32), columns.ravel(), indptr), shape), y[1 : n + 1]
+
+
 # ------------------------------------------------------------------------------------- synthetic
 
 
@@ -133,3 +182,42 @@ def zipf(n: int = 200_000, d: int = 47_000, draws: int = 75) -> Data:
     """Return Zipf rows labelled by a sparse linear rule with noise."""
     X = zipf_rows(n, d, draws)
     return _split(X, sparse_rule(X))
+
+
+@cache
+def houses(n: int = 20_640) -> Data:
+    """Return house prices like the Californian ones: eight columns in very different units.
+
+    Prices rise with income and fall with the distance to the nearer of two cities; they are cut off
+    at 5, as the Californian ones are.
+    """
+    rng = np.random.default_rng(0)
+    income = rng.lognormal(1.2, 0.45, n)
+    age = rng.integers(1, 53, n).astype(float)
+    rooms = rng.lognormal(1.65, 0.3, n) + 0.3 * income
+    bedrooms = 0.2 * rooms * rng.lognormal(0.0, 0.1, n)
+    population = rng.lognormal(7.0, 0.75, n)
+    occupants = rng.lognormal(1.05, 0.3, n)
+    cities = np.array([[34.0, -118.2], [37.7, -122.3]])
+    place = cities[rng.integers(2, size=n)] + rng.normal(0.0, 0.8, (n, 2))
+    distance = np.linalg.norm(place[:, None] - cities, axis=2).min(axis=1)
+    X = np.column_stack([income, age, rooms, bedrooms, population, occupants, place])
+    y = 0.45 * income + 0.008 * age - 0.1 * rooms + 0.5 * bedrooms - 0.2 * np.log(occupants)
+    y = np.clip(y - 0.35 * distance + rng.normal(0.0, 0.5, n) + 0.6, 0.15, 5.0)
+    return _first_rows(X, y)
+
+
+@cache
+def counts(n: int = 20_000, d: int = 50) -> Data:
+    """Return counts by Poisson's law, whose means depend on a fifth of the columns."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d)) * 10.0 ** rng.uniform(-1.0, 1.0, d)
+    w = rng.standard_normal(d) * (rng.random(d) < 0.2) / X.std(axis=0)
+    scores = X @ (w / np.linalg.norm(w * X.std(axis=0)))
+    return _first_rows(X, rng.poisson(np.exp(0.7 * scores)).astype(float))
+
+
+def _first_rows(X: np.ndarray, y: np.ndarray) -> Data:
+    """Return generated rows, the first four fifths for training."""
+    first = 4 * y.size // 5
+    return Data(X[:first], y[:first], X[first:], y[first:])

@@ -29,6 +29,7 @@ _TABLES = (
     "tagging.md",
     "scaling.md",
     "results.md",
+    "measured.md",
 )
 STUDIES = _ROOT / "docs" / "results"  # full results of `monro reproduce`
 DOCUMENTS = [README, *(_ROOT / "docs" / name for name in _TABLES)]

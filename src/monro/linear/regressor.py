@@ -57,7 +57,7 @@ class LinearRegressor(RegressorMixin, LinearBase):  # type: ignore[misc]
         delta: float = 1.35,
         solver: str = "auto",
         schedule: str = "bottou",
-        alpha: float | Literal["auto"] = 1e-5,
+        alpha: float | Literal["auto"] = "auto",
         l1_ratio: float = 0.0,
         cv: Any = None,
         learning_rate: float | str = "auto",

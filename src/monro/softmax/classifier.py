@@ -78,7 +78,7 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
     examples_per_step, classes_per_step : int, optional
         The default depends on the solver: 1 and 16 (80 to 320 for "neighbour"); 100 and 5 for the
         biased methods.
-    alpha : float or "auto"
+    alpha : "auto" or float
         Strength of the ridge on the weights; intercepts are not penalised. With it, a step of
         "augment-reduce" is on all weights, O(K·D), not on those of the classes drawn. "auto" is the
         strength that predicts rows best which were held out: a path of short fits, from strong
@@ -87,8 +87,8 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         `partial_fit`) takes its strength; `partial_fit` on its own takes 1e-6.
     cv : int, splitter or iterable, optional
         How alpha="auto" holds rows out: a number of folds, a splitter of scikit-learn
-        (``TimeSeriesSplit(5)``), or pairs of indices, as ``GroupKFold(5).split(X, y, groups)``
-        gives them. By default as above.
+        (``TimeSeriesSplit(5)``), or a list of pairs of indices, as
+        ``list(GroupKFold(5).split(X, y, groups))``. By default as above.
     learning_rate : "auto", "paper" or float
         The initial rate η0. "auto" finds it by short trials, in about a tenth of the fit's time.
         "paper", for "umax" with a radius, is the largest rate of its Theorem 1: safe, and tiny.
@@ -194,7 +194,7 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         sampling: str = "auto",
         examples_per_step: int | None = None,
         classes_per_step: int | None = None,
-        alpha: float | Literal["auto"] = 0.0,
+        alpha: float | Literal["auto"] = "auto",
         cv: Any = None,
         learning_rate: float | str = "auto",
         epoch_decay: float | None = None,

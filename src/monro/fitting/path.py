@@ -104,6 +104,8 @@ def make_splits(
 ) -> list[Split]:
     """Return the splits of a path: by default folds of few rows, one hold-out of many.
 
+    There is none if all rows must stay together.
+
     Parameters
     ----------
     rows : LabelledRows
@@ -128,7 +130,7 @@ def make_splits(
     most = n if numbers is None else np.unique(numbers).size
     folds = min(int(cv or _FOLDS) if few else n // judged, most)
     if folds < 2:
-        raise ValueError(f"alpha='auto' needs rows to hold out, X has {n}: give alpha a number")
+        return []
     if strata is not None and np.unique(strata, return_counts=True)[1].min() < folds:
         strata = None
     if numbers is not None and most < n:

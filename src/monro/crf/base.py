@@ -20,12 +20,14 @@ from monro.checks.parameters import (
 from monro.crf.corpus import Corpus
 from monro.crf.decode import SCHEMES
 from monro.crf.feature_map import Vocabulary, encode_all, make_map
+from monro.crf.path_model import c_of, choose_c
 from monro.crf.predicting import FittedTagger
 from monro.crf.problem import ChainProblem, make_ridge
 from monro.crf.solvers import SOLVERS, choose_rate, make_solver
 from monro.crf.storage import STATES, from_contents, to_contents
 from monro.crf.trainer import ChainTrainer
 from monro.fitting.epochs import train, train_batch
+from monro.fitting.path import Path as StrengthPath
 from monro.fitting.run import LabelledRows, Run, with_mean_one
 from monro.rows import Array
 from monro.saving.container import Contents
@@ -40,7 +42,13 @@ class Tagger(FittedTagger):
         if self.template is not None and not isinstance(self.template, (str, Path)):
             raise ValueError(f"template={self.template!r}: give a template, or the name of a file")
         check_choice("solver", self.solver, SOLVERS)
-        check_number("c", self.c, 0.0, open_at_low=True)
+        if self.c != "auto":
+            check_number("c", self.c, 0.0, open_at_low=True)
+        elif self.warm_start:
+            raise ValueError(
+                "c='auto' compares strengths from the beginning: use warm_start=False, or give c "
+                "a number"
+            )
         check_integer("cutoff", self.cutoff, 1)
         check_rate("learning_rate", self.learning_rate)
         if self.skip is not None:
@@ -112,9 +120,24 @@ class Tagger(FittedTagger):
         data = problem.data
         identity = (problem.y, data.starts, data.pair_indptr, data.pairs)
         run = Run.start(self, rows, checkpoint, STATES, identity)
+        for name in ("alpha_", "alpha_path_", "c_"):
+            self.__dict__.pop(name, None)
+        if self.c == "auto":
+            self.alpha_, self.alpha_path_ = self._choose_c(run, problem, vocabulary, sentences)
+            self.c_ = c_of(self.alpha_, sentences)
+            problem = problem._replace(penalty=make_ridge(self.c_, sentences))
         with self._trainer(problem, vocabulary, earlier, sentences, run.seed) as trainer:
             train(run, trainer)
         return self
+
+    def _choose_c(
+        self, run: Run, problem: ChainProblem, vocabulary: Vocabulary, sentences: float
+    ) -> StrengthPath:
+        """Resolve c="auto", or read from the checkpoint what it was resolved to."""
+        if run.resumes:
+            assert run.checkpoint is not None
+            return StrengthPath(run.checkpoint.about("alpha"), run.checkpoint.about("path"))
+        return choose_c(self, problem, vocabulary, sentences, run.seed)
 
     def _partial_fit(self, corpus: Corpus, earlier: Vocabulary | None) -> Self:
         """Take one epoch on a corpus, from the state of the earlier fit."""
@@ -147,7 +170,7 @@ class Tagger(FittedTagger):
             )
         data = encode_all(corpus.blocks(), features, folder)
         problem = ChainProblem(
-            data, corpus.tags, corpus.weight, *sizes, make_ridge(self.c, sentences)
+            data, corpus.tags, corpus.weight, *sizes, make_ridge(self._resolved_c, sentences)
         )
         return Vocabulary(features, corpus.classes), problem
 

@@ -22,7 +22,15 @@ from monro.saving.states import arrays_of, axes, flatten, unflatten
 
 # The states by their names in files.
 STATES = {"SgdState": SgdState, "GainState": GainState, "Weights": ChainWeights}
-_ATTRIBUTES = ("history_", "n_iter_", "learning_rate_", "solver_")
+_ATTRIBUTES = (
+    "history_",
+    "n_iter_",
+    "learning_rate_",
+    "solver_",
+    "alpha_",
+    "alpha_path_",
+    "c_",
+)
 
 
 def to_contents(tagger: Any) -> Contents:

@@ -32,7 +32,9 @@ _CLEARLY = 2.0  # standard errors by which a loss must exceed the least one to e
 class PathModel(Protocol):
     """A model of the training rows of one split."""
 
-    n_rows: int
+    @property
+    def n_rows(self) -> float:
+        """The number of rows that it is fitted to."""
 
     def refit(self, alpha: float) -> None:
         """Fit with another strength, from where the last fit ended."""
@@ -42,6 +44,17 @@ class PathModel(Protocol):
 
     def count_nonzeros(self) -> int:
         """Return the number of weights that are not zero."""
+
+
+class Parameter(NamedTuple):
+    """The parameter that sets the strength, and where its path begins."""
+
+    name: str = "alpha"
+    strongest: float = _STRONGEST  # alpha·N, in units of the mean squared length of the rows
+    of: Callable[[float, float], float] = lambda alpha, n_rows: alpha
+
+
+ALPHA = Parameter()
 
 
 class Split(NamedTuple):
@@ -100,9 +113,10 @@ def _splitter(folds: int, strata: Array | None, groups: Array | None, seed: int)
 def follow_path(
     models: Sequence[PathModel],
     weights: Sequence[Array],
-    n_rows: int,
+    n_rows: float,
     unit: float,
     say: Callable[[str], None],
+    parameter: Parameter = ALPHA,
 ) -> Path:
     """Fit with weaker and weaker penalties, until the loss of the rows held out clearly rises.
 
@@ -112,19 +126,22 @@ def follow_path(
         One for each split.
     weights : sequence of arrays
         The weights of the rows that each model is judged by.
-    n_rows : int
+    n_rows : float
         The rows that the strength chosen is for.
     unit : float
         The mean squared length of the rows.
     say : callable
         Shows a line.
+    parameter : Parameter
+        The records have its value besides alpha.
     """
     share = np.concatenate(weights)
     share = share / share.sum()
     path: list[dict[str, Any]] = []
     best: Array = np.zeros(0)  # losses at the best strength so far
     for k in range(MOST_STRENGTHS):
-        total = _STRONGEST * (unit or 1.0) / _FACTOR**k
+        total = parameter.strongest * (unit or 1.0) / _FACTOR**k
+        value = parameter.of(total / n_rows, n_rows)
         for model in models:
             model.refit(total / model.n_rows)
         losses = np.concatenate([model.losses() for model in models])
@@ -133,6 +150,7 @@ def follow_path(
             break  # a weaker penalty would diverge as well
         path.append(
             {
+                parameter.name: value,
                 "alpha": total / n_rows,
                 "mean": mean,
                 "standard_error": standard_error(losses, share),
@@ -140,7 +158,7 @@ def follow_path(
             }
         )
         say(
-            f"strength {k + 1} of at most {MOST_STRENGTHS}: alpha {total / n_rows:.3g}, "
+            f"strength {k + 1} of at most {MOST_STRENGTHS}: {parameter.name} {value:.3g}, "
             f"loss held out {mean:.5g}"
         )
         least = _least(path)
@@ -152,7 +170,8 @@ def follow_path(
             if share @ rise > _CLEARLY * standard_error(rise, share):
                 break
     if not path:
-        raise ValueError("alpha='auto': no strength gives a finite loss; give alpha a number")
+        name = parameter.name
+        raise ValueError(f"{name}='auto': no strength gives a finite loss; give {name} a number")
     return Path(between_neighbours(path), path)
 
 

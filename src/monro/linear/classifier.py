@@ -36,7 +36,7 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
     ----------
     loss : {"hinge", "squared_hinge", "log"}
         ``max(0, 1-yp)``, its square, or ``log(1 + exp(-yp))``. All give probabilities if alpha is
-        "auto", else only "log".
+        chosen by rows held out; with a number for alpha only "log" does.
     solver : str
         "auto", "dual", "coordinate", "sgd", "asgd", "casgd", "implicit", "aisgd", "sgdqn", "asgdqn"
         or "sgdqn-flawed". "auto" chooses "dual" or "aisgd" by the shape of the data, and with

@@ -3,8 +3,8 @@ How strong a penalty?
 =====================
 
 A strong penalty keeps all weights near 0, and the model learns little. A weak one lets it learn its
-rows by heart. ``alpha="auto"`` fits with one strength after the other, from strong to weak, and
-compares them on rows that were held out. It ends when their loss clearly rises.
+rows by heart. ``alpha="auto"``, the default, fits with one strength after the other, from strong to
+weak, and compares them on rows that were held out. It ends when their loss clearly rises.
 """
 
 import matplotlib.pyplot as plt
@@ -12,11 +12,12 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from monro import SoftmaxClassifier
+from monro import LinearClassifier, SoftmaxClassifier
+from monro.data.embedded import capitals
 
 X, y = load_digits(return_X_y=True)
 X, new_X, y, new_y = train_test_split(X / 16, y, random_state=0)
-model = SoftmaxClassifier(alpha="auto", random_state=0).fit(X, y)
+model = SoftmaxClassifier(random_state=0).fit(X, y)
 
 # %%
 # ``alpha_path_`` has a record for each strength: the mean loss of the rows held out, its standard
@@ -63,4 +64,33 @@ show_path(ax, model)
 ax.plot(alpha, whole, "x", color="black", label="new rows, whole fits")
 ax.set_xlabel("alpha: strong to weak")
 ax.legend(loc="lower left")
+plt.show()
+
+# %%
+# A lasso, ``l1_ratio=1``, keeps only weights that help, and its strength decides how many. Which
+# words of a text were written with a capital? The features are words, their neighbours and their
+# last letters.
+
+X, y, names = capitals()
+lasso = LinearClassifier(loss="log", l1_ratio=1.0, random_state=0)
+lasso.fit(X[:20_000], y[:20_000])
+
+fig, (top, bottom) = plt.subplots(2, sharex=True, height_ratios=(3, 2), figsize=(6.5, 5.0))
+show_path(top, lasso)
+alpha, nonzeros = column(lasso, "alpha"), column(lasso, "nonzeros")
+bottom.plot(alpha, nonzeros, marker="o", color="tab:green")
+bottom.axvline(lasso.alpha_, color="grey", linestyle=":")
+kept = np.count_nonzero(lasso.coef_)
+bottom.plot(lasso.alpha_, kept, "*", color="black", markersize=10)
+bottom.annotate(
+    f"{kept:,} of {lasso.coef_.size:,}",
+    (lasso.alpha_, kept),
+    xytext=(8, -16),
+    textcoords="offset points",
+    ha="left",
+)
+bottom.set_yscale("log")
+bottom.set_xlabel("alpha: strong to weak")
+bottom.set_ylabel("weights not zero")
+top.legend()
 plt.show()

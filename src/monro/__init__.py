@@ -1,4 +1,4 @@
-"""monro: linear models by stochastic approximation, with no learning rate to tune."""
+"""monro: linear models by stochastic approximation, with nothing to tune."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -11,7 +11,7 @@ import monro
 
 app = typer.Typer(
     name="monro",
-    help="Linear models by stochastic approximation, with no learning rate to tune.",
+    help="Linear models by stochastic approximation, with nothing to tune.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,

@@ -223,7 +223,9 @@ def _kept_epoch(estimator: Any) -> dict[str, Any]:
 
 def _probabilities(estimator: Any, X: Any, model: Path) -> Array:
     if not hasattr(estimator, "predict_proba"):
-        raise ValueError(f"{model}: probabilities need a classifier fitted with --loss log")
+        raise ValueError(
+            f"{model}: probabilities need a classifier fitted with --loss log or alpha=auto"
+        )
     proba: Array = estimator.predict_proba(X)
     return proba
 

@@ -38,6 +38,8 @@ class LinearRegressor(RegressorMixin, LinearBase):  # type: ignore[misc]
     ----------
     coef_ : array of shape (n_features,)
     intercept_ : array of shape (1,)
+    alpha_, alpha_path_
+        With alpha="auto", the strength chosen, and those that were compared.
 
     Examples
     --------

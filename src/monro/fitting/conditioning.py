@@ -45,9 +45,11 @@ class Conditioning(NamedTuple):
     >>> columns.apply(np.array([[98.0], [104.0]]))
     array([[-1.],
            [ 2.]])
-    >>> columns.fold(np.array([3.0]), 0.5)  # w·98 + b = 3·(-1) + 0.5
+    >>> w, b = columns.fold(np.array([3.0]), np.array(0.5))  # w·98 + b = 3·(-1) + 0.5
+    >>> w, float(b)
     (array([1.5]), -149.5)
-    >>> columns.unfold(*columns.fold(np.array([3.0]), 0.5))
+    >>> v, c = columns.unfold(w, b)
+    >>> v, float(c)
     (array([3.]), 0.5)
     """
 

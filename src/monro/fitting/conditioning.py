@@ -45,12 +45,11 @@ class Conditioning(NamedTuple):
     >>> columns.apply(np.array([[98.0], [104.0]]))
     array([[-1.],
            [ 2.]])
-    >>> w, b = columns.fold(np.array([3.0]), np.array(0.5))  # w·98 + b = 3·(-1) + 0.5
-    >>> w, float(b)
-    (array([1.5]), -149.5)
-    >>> v, c = columns.unfold(w, b)
-    >>> v, float(c)
-    (array([3.]), 0.5)
+    >>> coef, intercept = columns.fold(np.array([[3.0]]), np.array([0.5]))
+    >>> coef, intercept  # 98 w + b = 3 (-1) + 0.5
+    (array([[1.5]]), array([-149.5]))
+    >>> columns.unfold(coef, intercept)
+    (array([[3.]]), array([0.5]))
     """
 
     centre: Array = np.zeros(0)

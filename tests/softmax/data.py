@@ -7,7 +7,7 @@ from monro import SoftmaxClassifier
 
 STREAMING = ("implicit", "umax", "vanilla", "ove", "nce", "importance", "sco", "exact")
 ADAPTIVE = ("augment-reduce", "augment-reduce-printed", "ove-adaptive", "exact-adaptive")
-SOLVERS = (*STREAMING, *ADAPTIVE, "lbfgs")
+SOLVERS = (*STREAMING, *ADAPTIVE, "lbfgs", "coordinate")
 FORMS = (np.asarray, sp.csr_matrix)
 FRUIT = np.array(["apple", "fig", "kiwi", "lime", "pear", "plum"])
 

@@ -21,7 +21,7 @@ from monro.mapped.chunked_arrays import is_mapped
 from monro.rows import Array
 
 MOST_STRENGTHS = 13
-_STRONGEST = 100.0  # alpha·N, in units of the mean squared length of the rows
+STRONGEST = 100.0  # alpha·N, in units of the mean squared length of the rows
 _FACTOR = 10.0**0.5  # between neighbours
 _FEW_ROWS = 3000  # with fewer, folds
 _FOLDS = 5
@@ -124,7 +124,7 @@ def follow_path(
     path: list[dict[str, Any]] = []
     best: Array = np.zeros(0)  # losses at the best strength so far
     for k in range(MOST_STRENGTHS):
-        total = _STRONGEST * (unit or 1.0) / _FACTOR**k
+        total = STRONGEST * (unit or 1.0) / _FACTOR**k
         for model in models:
             model.refit(total / model.n_rows)
         losses = np.concatenate([model.losses() for model in models])

@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from monro.fitting.epochs import train, train_batch
-from monro.fitting.path import MOST_STRENGTHS, Path, follow_path, make_splits
+from monro.fitting.path import MOST_STRENGTHS, STRONGEST, Path, follow_path, make_splits
 from monro.fitting.run import LabelledRows, Run
-from monro.mapped.chunked_arrays import count_codes
+from monro.mapped.chunked_arrays import count_codes, is_mapped
 from monro.mapped.matrices import in_memory
 from monro.progress import Progress
 from monro.rows import Array
@@ -38,7 +38,7 @@ from monro.softmax.training.continuation import (
 from monro.softmax.training.initial import local_variables, new_softmax_state, reset
 from monro.softmax.training.lbfgs import fit_lbfgs
 from monro.softmax.training.monitoring import LossSample, sample_for_loss
-from monro.softmax.training.path_model import SoftmaxPathModel
+from monro.softmax.training.path_model import SoftmaxPathModel, strongest_l1
 from monro.softmax.training.planning import explain, make_plan, resolved_alpha
 from monro.softmax.training.problem import SoftmaxProblem, in_precision, make_problem
 from monro.softmax.training.rate import choose_rate, theorem_rate
@@ -123,6 +123,9 @@ class SoftmaxBase(PosteriorSummary):
         rows = run.rows
         _, sqnorm = in_precision(rows.X, rows.y, self.dtype)
         unit = float(sqnorm.mean(dtype=np.float64))
+        if self.l1_ratio > 0.0:  # then the path begins where all weights are 0
+            strongest = strongest_l1(rows, self.classes_.size, bool(self.fit_intercept))
+            unit = strongest * rows.y.size / self.l1_ratio / STRONGEST
         splits = make_splits(rows, self._strata(rows.y), groups, run.seed)
         models = [SoftmaxPathModel(self, split, self.classes_, run.seed, unit) for split in splits]
         with Progress(self.verbose > 0, "alpha", MOST_STRENGTHS, rows.y.size) as progress:
@@ -146,8 +149,10 @@ class SoftmaxBase(PosteriorSummary):
             slots = assign_slots(class_order(plan), counts, rng, sums)
         else:
             slots = earlier.weights.slots
-        if steps_on_batches(plan):
+        if steps_on_batches(plan) or self._traits.by_columns:
             X = in_memory(X)
+        if is_mapped(X):
+            plan = plan._replace(coordinate_epochs=0)
         problem = make_problem(X, sqnorm, rows.y, rows.weight, slots)
         sampler = self._sampler(plan, problem, rng)
         loss_sample = sample_for_loss(held_out or rows, n_classes)
@@ -205,6 +210,8 @@ class SoftmaxBase(PosteriorSummary):
         earlier: SoftmaxFit | None,
     ) -> tuple[Plan, int]:
         """Return the plan with its learning rate, and the number of trials."""
+        if not self._traits.takes_rate:
+            return plan, 0
         if run.resumes:
             assert run.checkpoint is not None
             first = run.checkpoint.about("history")[0]["rate"]
@@ -337,7 +344,7 @@ class SoftmaxBase(PosteriorSummary):
         # unknown: within a batch the rate is constant.
         epochs_before = 0 if earlier is None else earlier.epochs
         fallen = (1.0 + epochs_before) ** -2 if plan.decay is None else plan.decay**epochs_before
-        plan = plan._replace(epochs=1, exact_epochs=0, decay=1.0)
+        plan = plan._replace(epochs=1, exact_epochs=0, coordinate_epochs=0, decay=1.0)
         partial_state = None if earlier is None else earlier.partial
         partial_state = partial_state or new_partial_state(problem.counts[:0], problem.size, plan)
         problem.counts[: partial_state.counts.size] += partial_state.counts

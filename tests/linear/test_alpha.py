@@ -30,7 +30,7 @@ def test_it_is_the_fit_with_the_strength_chosen(form):
     X, y = make_data()
     model = LinearClassifier(loss="log", alpha="auto", random_state=0).fit(form(X), y)
     same = LinearClassifier(
-        loss="log", alpha=model.alpha_, solver=model.solver_, random_state=0
+        loss="log", alpha=model.alpha_, scale=True, solver=model.solver_, random_state=0
     ).fit(form(X), y)
 
     assert_same_bits(model, same)
@@ -66,7 +66,7 @@ def test_a_lasso_on_new_rows_is_as_good_as_that_of_scikit_learn():
     X, y = noisy(300)
     X, new_X, y, new_y = train_test_split(X, y, test_size=150, random_state=0)
     peer = LassoCV(cv=5).fit(X, y)
-    auto = LinearRegressor(alpha="auto", l1_ratio=1.0, random_state=0).fit(X, y)
+    auto = LinearRegressor(alpha="auto", l1_ratio=1.0, scale=False, random_state=0).fit(X, y)
 
     assert auto.score(new_X, new_y) > peer.score(new_X, new_y) - 0.01
     assert auto.alpha_path_[0]["nonzeros"] == 0
@@ -81,7 +81,7 @@ def test_a_lasso_on_new_rows_is_as_good_as_that_of_scikit_learn():
 def test_the_units_of_the_features_do_not_matter():
     X, y = make_data()
     one, many = (
-        LinearClassifier(loss="log", alpha="auto", random_state=0).fit(c * X, y)
+        LinearClassifier(loss="log", alpha="auto", scale=False, random_state=0).fit(c * X, y)
         for c in (1.0, 256.0)
     )
     assert many.alpha_ == pytest.approx(256.0**2 * one.alpha_, rel=1e-3)
@@ -94,7 +94,8 @@ def test_splits_are_those_of_cv(weighted):
     weight = np.where(np.arange(240) % 7 == 0, 0.0, 1.0) if weighted else None
     pairs = list(GroupKFold(4).split(X, y, groups))
     given, folds = (
-        LinearRegressor(alpha="auto", cv=cv, random_state=0).fit(X, y, weight) for cv in (pairs, 4)
+        LinearRegressor(alpha="auto", cv=cv, scale=False, random_state=0).fit(X, y, weight)
+        for cv in (pairs, 4)
     )
     # By hand, for the first strength.
     losses, shares = [], []
@@ -222,7 +223,7 @@ def test_several_classes_have_better_probabilities_than_normalised_ones():
     X, y = make_data(n=1200, n_classes=4)
     X, new_X, y, new_y = train_test_split(X, y, test_size=700, random_state=0)
     auto = LinearClassifier(loss="log", alpha="auto", random_state=0).fit(X, y)
-    number = LinearClassifier(loss="log", alpha=auto.alpha_, random_state=0).fit(X, y)
+    number = LinearClassifier(loss="log", alpha=auto.alpha_, scale=True, random_state=0).fit(X, y)
     assert log_loss(new_y, auto.predict_proba(new_X)) < log_loss(new_y, number.predict_proba(new_X))
 
 

@@ -60,14 +60,14 @@ def test_fits_of_every_kind_resume(tmp_path, form, kind):
     }[kind]
     parameters = {"alpha": 0.0, "random_state": 0, "max_epochs": 5} | parameters
     path = tmp_path / "checkpoint"
-    killed_after(2, SoftmaxClassifier(alpha=0.0, **parameters), rows, y, path, weight)
-    resumed = SoftmaxClassifier(alpha=0.0, **parameters).fit(rows, y, weight, checkpoint=path)
+    killed_after(2, SoftmaxClassifier(**parameters), rows, y, path, weight)
+    resumed = SoftmaxClassifier(**parameters).fit(rows, y, weight, checkpoint=path)
     # A finished fit is not repeated.
-    again = SoftmaxClassifier(alpha=0.0, **parameters).fit(rows, y, weight, checkpoint=path)
+    again = SoftmaxClassifier(**parameters).fit(rows, y, weight, checkpoint=path)
 
     assert_same_bits(again, resumed)
     if kind != "unseeded":
-        whole = SoftmaxClassifier(alpha=0.0, **parameters).fit(rows, y, weight)
+        whole = SoftmaxClassifier(**parameters).fit(rows, y, weight)
         assert_same_bits(resumed, whole)
         assert resumed.n_iter_ == whole.n_iter_
 

@@ -90,6 +90,10 @@ def check_common(estimator: Any, rates: Iterable[str] = ("auto",)) -> None:
     check_cv(estimator.cv)
     check_rate("learning_rate", estimator.learning_rate, rates)
     check_integer("max_epochs", estimator.max_epochs, 1)
+    if isinstance(estimator.scale, str):
+        check_choice("scale", estimator.scale, ["auto"])
+    else:
+        check_flag("scale", estimator.scale)
     for name in ("fit_intercept", "early_stopping", "warm_start"):
         check_flag(name, getattr(estimator, name))
     check_epochs(estimator)

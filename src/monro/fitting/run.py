@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from monro.errors import CheckpointError
+from monro.fitting.conditioning import AS_GIVEN, Conditioning
 from monro.mapped.chunked_arrays import is_mapped
 from monro.mapped.matrices import select_rows, slice_mapped_rows
 from monro.rows import Array
@@ -72,6 +73,8 @@ class Run:
         The file that progress is saved to, and resumed from if it exists.
     held_out : LabelledRows, optional
         Rows whose loss decides when to stop.
+    conditioning : Conditioning
+        Of the columns, measured on the training rows. All rows here are as they were given.
     """
 
     estimator: Any
@@ -79,6 +82,7 @@ class Run:
     seed: int
     checkpoint: Checkpoint | None = None
     held_out: LabelledRows | None = None
+    conditioning: Conditioning = AS_GIVEN
 
     @classmethod
     def start(

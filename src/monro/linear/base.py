@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from monro.checks.rows import validate_rows
 from monro.estimator import Estimator
+from monro.fitting.conditioning import AS_GIVEN, Conditioning, choose_conditioning
 from monro.fitting.epochs import train, train_batch
 from monro.fitting.path import (
     follow_path,
@@ -99,15 +100,27 @@ class LinearBase(Estimator):
             self.__dict__.update(found)
         columns = self._columns(run.rows.X)
         run.hold_out()
-        with self._trainer(run.rows, columns, run.seed, held_out=run.held_out) as trainer:
+        run.conditioning = self._conditioning(run.rows)
+        with self._trainer(
+            run.rows,
+            columns,
+            run.seed,
+            held_out=run.held_out,
+            conditioning=run.conditioning,
+        ) as trainer:
             train(run, trainer)
         return self
+
+    def _conditioning(self, rows: LabelledRows) -> Conditioning:
+        return choose_conditioning(self, rows.X, rows.weight, keep_zeros=False)
 
     def _choose_alpha(self, run: Run, numbers: Array) -> dict[str, Any]:
         """Resolve alpha="auto"; return the attributes to set."""
         n = run.rows.y.size
         rows, chosen = sample_rows(run.rows.with_mean_weight_one(), run.seed)
         numbers = numbers if chosen is None else numbers[chosen]
+        # The columns are measured on all rows at once: that takes no target of those held out.
+        rows = rows._replace(X=self._conditioning(run.rows).apply(rows.X))
         problems = self._problems(rows, Columns(rows.X.shape[1]))
         if self.l1_ratio:
             strengths = lasso_strengths(strongest_lasso(problems, float(self.l1_ratio)))
@@ -148,6 +161,8 @@ class LinearBase(Estimator):
         seed = self._seed()
         if not rows.weight.any():
             return self
+        if self.alpha == "auto" and getattr(getattr(self, "_fitted", None), "scaled", False):
+            self.alpha_ = STREAM_ALPHA  # the one chosen is for conditioned columns
         columns = Columns(rows.X.shape[1])
         batch = rows.without_zero_weights()
         with self._trainer(batch, columns, seed, streaming=True) as trainer:
@@ -171,14 +186,20 @@ class LinearBase(Estimator):
         *,
         streaming: bool = False,
         held_out: LabelledRows | None = None,
+        conditioning: Conditioning = AS_GIVEN,
     ) -> LinearTrainer:
-        """Return the trainer of a fit, or of one batch of a stream."""
+        """Return the trainer of a fit, or of one batch of a stream, on conditioned rows."""
         rng = np.random.default_rng(seed)
+        rows = rows._replace(X=conditioning.apply(rows.X))
+        if held_out is not None:
+            held_out = held_out._replace(X=conditioning.apply(held_out.X))
         problems = self._problems(rows, columns)
         if self.center or self.solver in solvers_that(lambda t: t.centred):
             centre = with_centre(problems[0]).centre
             problems = [problem._replace(centre=centre) for problem in problems]
-        models = self._models(problems, rng, streaming=streaming)
+        models = self._models(problems, rng, streaming=streaming, conditioning=conditioning)
+        has_partial_fit = SOLVERS[self.solver_].has_partial_fit
+        keep_states = streaming or self.warm_start or has_partial_fit
         return LinearTrainer(
             models,
             rows.X,
@@ -188,8 +209,10 @@ class LinearBase(Estimator):
             rate=self.learning_rate_,
             shuffle=self.shuffle,
             max_steps=None if streaming else self.max_steps,
-            keep_states=streaming or self.warm_start or SOLVERS[self.solver_].has_partial_fit,
+            # States in the units of conditioned columns are of no use to other rows.
+            keep_states=keep_states and not conditioning.changes,
             held_out=[] if held_out is None else self._problems(held_out, columns),
+            conditioning=conditioning,
             rng=rng,
             n_jobs=self._threads(),
         )
@@ -213,7 +236,12 @@ class LinearBase(Estimator):
         ]
 
     def _models(
-        self, problems: list[Problem], rng: np.random.Generator, *, streaming: bool
+        self,
+        problems: list[Problem],
+        rng: np.random.Generator,
+        *,
+        streaming: bool,
+        conditioning: Conditioning = AS_GIVEN,
     ) -> list[SingleModel]:
         """Pair each problem with a solver, which continues from an earlier fit if there is one.
 
@@ -221,8 +249,16 @@ class LinearBase(Estimator):
         """
         name = self._choose_solver(problems[0], rng, streaming)
         check_combination(self, name)
-        solutions = self._earlier_solutions(problems) if streaming or self.warm_start else None
-        fit = LinearFit(name, self.schedule, bool(self.fit_intercept), bool(self.center))
+        solutions = None
+        if streaming or self.warm_start:
+            solutions = self._earlier_solutions(problems, conditioning)
+        fit = LinearFit(
+            name,
+            self.schedule,
+            bool(self.fit_intercept),
+            bool(self.center),
+            conditioning.changes,
+        )
         earlier = getattr(self, "_fitted", None) if solutions is not None else None
         same = earlier is not None and earlier._replace(states=()) == fit
         states = earlier.states if earlier is not None and same else ()
@@ -255,7 +291,9 @@ class LinearBase(Estimator):
         self._fitted = fit
         return models
 
-    def _earlier_solutions(self, problems: list[Problem]) -> list[tuple[Array, float]] | None:
+    def _earlier_solutions(
+        self, problems: list[Problem], conditioning: Conditioning
+    ) -> list[tuple[Array, float]] | None:
         """Return the solutions of an earlier fit, one for each problem, if there was one."""
         if not hasattr(self, "coef_"):
             return None
@@ -266,6 +304,7 @@ class LinearBase(Estimator):
                 f"{problems[0].n_features}; use warm_start=False"
             )
         intercepts = self.intercept_ if self.fit_intercept else np.zeros(len(problems))
+        coef, intercepts = conditioning.unfold(coef, intercepts)
         return [(w, float(b)) for w, b in zip(coef, intercepts, strict=True)]
 
     def _choose_solver(self, problem: Problem, rng: np.random.Generator, streaming: bool) -> str:

@@ -88,6 +88,12 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
         do not change if a constant is added to a feature. `partial_fit` subtracts the mean of all
         rows so far. Always so for "casgd", which is "asgd" centred; not for solvers that learn
         gains.
+    scale : "auto" or bool
+        Whether `fit` centres and scales the columns inside, so that their units do not matter;
+        `coef_` is in the units of the columns as given. "auto" is True with alpha="auto": a number
+        for alpha is a penalty in those units. With True, alpha and learning rates are in the units
+        of the scaled columns. Sparse rows stay sparse: only numbers beside text or indicators are
+        scaled. `partial_fit` does not scale, nor does `fit` where data is larger than memory.
     class_weight : dict, "balanced" or None
         Multiplies the weights of each class's rows.
     early_stopping : bool
@@ -184,6 +190,7 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
         shuffle: bool | str = True,
         fit_intercept: bool = True,
         center: bool = False,
+        scale: bool | str = "auto",
         class_weight: Any = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -207,6 +214,7 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
         self.shuffle = shuffle
         self.fit_intercept = fit_intercept
         self.center = center
+        self.scale = scale
         self.class_weight = class_weight
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction

@@ -103,6 +103,7 @@ class LinearPathModel:
             decay=1.0,
             skip=None,
             center=False,
+            scale=False,
             max_steps=None,
             tol=None,
             early_stopping=False,

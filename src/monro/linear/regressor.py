@@ -71,6 +71,7 @@ class LinearRegressor(RegressorMixin, LinearBase):  # type: ignore[misc]
         shuffle: bool | str = True,
         fit_intercept: bool = True,
         center: bool = False,
+        scale: bool | str = "auto",
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         warm_start: bool = False,
@@ -96,6 +97,7 @@ class LinearRegressor(RegressorMixin, LinearBase):  # type: ignore[misc]
         self.shuffle = shuffle
         self.fit_intercept = fit_intercept
         self.center = center
+        self.scale = scale
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.warm_start = warm_start

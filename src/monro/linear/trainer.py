@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from monro.errors import DivergenceError
+from monro.fitting.conditioning import AS_GIVEN, Conditioning
 from monro.fitting.order import blocks_per_read, visiting_order
 from monro.fitting.trainer import Record, Report, Trainer
 from monro.linear.algorithms.solver_base import Solver
@@ -36,6 +37,7 @@ class LinearFit(NamedTuple):
     schedule: str
     fit_intercept: bool
     center: bool = False
+    scaled: bool = False  # the learning rate is in the units of conditioned columns
     states: tuple[Any, ...] = ()  # one for each model; empty if they are not kept
 
 
@@ -122,6 +124,8 @@ class LinearTrainer(Trainer):
         Whether the next fit may continue from the states.
     held_out : sequence of Problem
         The models' problems on the rows held out.
+    conditioning : Conditioning
+        Of the columns of all these rows.
     rng, n_jobs
         As in `Trainer`.
     """
@@ -139,6 +143,7 @@ class LinearTrainer(Trainer):
         max_steps: int | None = None,
         keep_states: bool,
         held_out: Sequence[Problem] = (),
+        conditioning: Conditioning = AS_GIVEN,
         rng: np.random.Generator,
         n_jobs: int,
     ):
@@ -153,6 +158,7 @@ class LinearTrainer(Trainer):
         self.max_steps = max_steps
         self.keep_states = keep_states
         self.held_out = held_out
+        self.conditioning = conditioning
         self.title = description.solver
         problem = models[0].problem
         self.size = problem.examples.y.size
@@ -220,13 +226,13 @@ class LinearTrainer(Trainer):
         return float(np.mean([mean_loss(problem, *model.solution()) for problem, model in pairs]))
 
     def solution(self) -> dict[str, Any]:
-        """Return `coef_` and `intercept_`."""
+        """Return `coef_` and `intercept_`, in the units of the columns as given."""
         solutions = [model.solution() for model in self.models]
-        coef = np.array([self.columns.widen(w) for w, _ in solutions])
-        return {
-            "coef_": coef.reshape(self.coef_shape),
-            "intercept_": np.array([b for _, b in solutions]),
-        }
+        coef, intercept = self.conditioning.fold(
+            np.array([self.columns.widen(w) for w, _ in solutions]),
+            np.array([b for _, b in solutions]),
+        )
+        return {"coef_": coef.reshape(self.coef_shape), "intercept_": intercept}
 
     def finish(self, record: Record) -> dict[str, Any]:
         """Return the solution, and the states if they are kept."""

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
+from monro.fitting.conditioning import AS_GIVEN, Conditioning, choose_conditioning
 from monro.fitting.epochs import train, train_batch
 from monro.fitting.path import (
     follow_path,
@@ -24,7 +25,8 @@ from monro.rows import Array
 from monro.saving.checkpoint import fingerprint
 from monro.softmax.kernel.layout import sparse_if_mostly_zero
 from monro.softmax.kernel.state import State
-from monro.softmax.model import Weights
+from monro.softmax.model import Weights, class_weights
+from monro.softmax.parameters import in_units_of_columns
 from monro.softmax.plan import Plan
 from monro.softmax.posterior_summary import PosteriorSummary
 from monro.softmax.sampling.class_order import assign_slots, sums_by_class
@@ -35,10 +37,12 @@ from monro.softmax.training.continuation import (
     SoftmaxFit,
     add_classes,
     copy_to_state,
+    folded,
     keep_local_variables,
     new_partial_state,
     restore_local_variables,
     reuse_as_state,
+    unfolded,
     zero_weights,
 )
 from monro.softmax.training.initial import local_variables, new_softmax_state, reset
@@ -113,16 +117,26 @@ class SoftmaxBase(PosteriorSummary):
             numbers = np.arange(rows.y.size) if groups is None else groups
             kept = numbers[np.flatnonzero(rows.weight)]
             self.__dict__.update(run.chosen or self._choose_alpha(run, kept))
-        if self._traits.is_full_batch:
-            return self._fit_lbfgs(run.rows, earlier)
         run.hold_out()
+        run.conditioning = self._conditioning(run.rows)
+        if earlier is not None:
+            weights = unfolded(earlier.weights, run.conditioning)
+            earlier = earlier._replace(weights=weights)
+        if self._traits.is_full_batch:
+            return self._fit_lbfgs(run, earlier)
         with self._trainer(run, earlier) as trainer:
             train(run, trainer)
         return self
 
+    def _conditioning(self, rows: LabelledRows) -> Conditioning:
+        if in_units_of_columns(self) is not None:
+            return AS_GIVEN
+        return choose_conditioning(self, rows.X, rows.weight, keep_zeros=True)
+
     def _choose_alpha(self, run: Run, numbers: Array) -> dict[str, Any]:
         """Resolve alpha="auto"; return the attributes to set."""
-        rows = run.rows
+        # The columns are measured on all rows at once: that takes no label of those held out.
+        rows = run.rows._replace(X=self._conditioning(run.rows).apply(run.rows.X, self.dtype))
         _, sqnorm = in_precision(rows.X, rows.y, self.dtype)
         unit = float(sqnorm.mean(dtype=np.float64))
         splits = make_splits(rows, self._strata(rows.y), numbers, run.seed, self.cv)
@@ -137,11 +151,14 @@ class SoftmaxBase(PosteriorSummary):
         """Return the trainer of a fit: make its plan, its initial state and its learning rate."""
         n_classes, epochs_before = self.classes_.size, 0 if earlier is None else earlier.epochs
         rng = np.random.default_rng([run.seed, epochs_before])
-        rows = run.rows._replace(X=sparse_if_mostly_zero(run.rows.X, self.dtype))
-        held_out = run.held_out
-        if held_out is not None:
-            held_out = held_out._replace(X=sparse_if_mostly_zero(held_out.X, self.dtype))
+        conditioning = run.conditioning
 
+        def prepared(rows: LabelledRows) -> LabelledRows:
+            conditioned = conditioning.apply(rows.X, self.dtype)
+            return rows._replace(X=sparse_if_mostly_zero(conditioned, self.dtype))
+
+        rows = prepared(run.rows)
+        held_out = None if run.held_out is None else prepared(run.held_out)
         X, sqnorm = in_precision(rows.X, rows.y, self.dtype)
         plan = make_plan(self, n_classes, float(sqnorm.mean(dtype=np.float64)))
         if earlier is None:
@@ -176,6 +193,7 @@ class SoftmaxBase(PosteriorSummary):
             held_out=held_out,
             epochs_before=epochs_before,
             rows_key=rows_key if self.warm_start else None,
+            conditioning=conditioning,
             choices=explain(self, plan, n_classes, trials),
         )
 
@@ -217,7 +235,8 @@ class SoftmaxBase(PosteriorSummary):
             return plan._replace(eta0=theorem_rate(plan, problem, sampler)), 0
         if self.learning_rate != "auto":
             return plan, 0
-        if earlier is not None and self.learning_rate_:
+        same_units = earlier is not None and earlier.scaled == run.conditioning.changes
+        if same_units and self.learning_rate_:
             return plan._replace(eta0=self.learning_rate_), 0
         if not np.isnan(plan.eta0):
             return plan, 0
@@ -254,17 +273,19 @@ class SoftmaxBase(PosteriorSummary):
         self.learning_rate_ = plan.eta0 if self._traits.takes_rate else None
         self.plan_ = plan._asdict()
 
-    def _fit_lbfgs(self, rows: LabelledRows, earlier: SoftmaxFit | None) -> Self:
-        X, y, weight = rows.with_mean_weight_one()
-        X, n_classes = in_memory(X), self.classes_.size
+    def _fit_lbfgs(self, run: Run, earlier: SoftmaxFit | None) -> Self:
+        X, y, weight = run.rows
+        given, n_classes = in_memory(X), self.classes_.size
+        X = run.conditioning.apply(given, np.float64)
         self._publish(make_plan(self, n_classes, 1.0))
-        data = {"estimator": self, "X": X, "y": self.classes_[y]}
+        data = {"estimator": self, "X": given, "y": self.classes_[y]}
         context = self._init_callback_context()
         context.call_on_fit_task_begin(**data)
         if earlier is None:
             start = np.zeros((X.shape[1], n_classes)), np.zeros(n_classes)
         else:
-            start = self._class_weights().T, earlier.weights.bias[earlier.weights.slots]
+            weights = earlier.weights
+            start = class_weights(weights).T, weights.bias[weights.slots]
         W, bias = fit_lbfgs(
             X,
             y,
@@ -280,7 +301,9 @@ class SoftmaxBase(PosteriorSummary):
         self.n_iter_ = len(self.history_)
         W = np.ascontiguousarray(W.T, self.dtype)
         self._forget()
-        self._fitted = SoftmaxFit(Weights(W, bias, np.ones(n_classes), np.arange(n_classes)))
+        weights = Weights(W, bias, np.ones(n_classes), np.arange(n_classes))
+        weights = folded(weights, run.conditioning)
+        self._fitted = SoftmaxFit(weights, scaled=run.conditioning.changes)
         solution = {"_fitted": self._fitted}
         context.call_on_fit_task_end(**data, reconstruction_attributes=lambda: solution)
         return self
@@ -332,6 +355,9 @@ class SoftmaxBase(PosteriorSummary):
             self.history_ = []
         else:
             weights = add_classes(earlier.weights, self.classes_, classes)
+        scaled = earlier is not None and earlier.scaled
+        if scaled and self.alpha == "auto":
+            self.alpha_ = STREAM_ALPHA  # the one chosen is for conditioned columns
         ids = None if ids is None else ids[np.flatnonzero(rows.weight)]
         rows = rows.without_zero_weights()
         X, sqnorm = in_precision(rows.X, rows.y, self.dtype)
@@ -353,7 +379,7 @@ class SoftmaxBase(PosteriorSummary):
         loss_sample = sample_for_loss(rows, classes.size)
         make = self._maker(plan, problem, sampler, loss_sample)
         if self.learning_rate == "auto":
-            rate = getattr(self, "learning_rate_", None) if earlier is not None else None
+            rate = None if earlier is None or scaled else getattr(self, "learning_rate_", None)
             if rate is None:
                 scratch = _new_state(plan, problem)
                 rate, _ = choose_rate(self._trial(make, plan, problem, scratch, rng), rng)
@@ -374,6 +400,8 @@ class SoftmaxBase(PosteriorSummary):
             train_batch(self, trainer)
         self._publish(plan)
         self.classes_ = classes
+        if not partial_state.damping[0]:
+            partial_state = partial_state._replace(damping=np.array([plan.damping]))
         partial_state = partial_state._replace(
             counts=problem.counts, rows=np.array([rows_before + problem.size, first_rows])
         )

@@ -116,6 +116,12 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         are means over the posterior. `coef_std_` and `summary` return standard errors.
     fit_intercept : bool
         Whether to learn intercepts; if False, ``intercept_`` is 0.
+    scale : "auto" or bool
+        Whether `fit` centres and scales the columns inside, so that their units do not matter;
+        `coef_` is in the units of the columns as given. "auto" is True with alpha="auto": a number
+        for alpha is a penalty in those units. With True, alpha and learning rates are in the units
+        of the scaled columns. Sparse rows stay sparse: only numbers beside text or indicators are
+        scaled. `partial_fit` does not scale, nor does `fit` where data is larger than memory.
     dtype : {"float32", "float64"}
         Precision of the weights.
     shuffle : bool
@@ -206,6 +212,7 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         class_weight: Any = None,
         posterior: str | None = None,
         fit_intercept: bool = True,
+        scale: bool | str = "auto",
         dtype: str = "float32",
         shuffle: bool = True,
         early_stopping: bool = False,
@@ -234,6 +241,7 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         self.class_weight = class_weight
         self.posterior = posterior
         self.fit_intercept = fit_intercept
+        self.scale = scale
         self.dtype = dtype
         self.shuffle = shuffle
         self.early_stopping = early_stopping

@@ -14,6 +14,7 @@ from monro.integrals import MAX_POINTS, log_probabilities_of_rows, log_probabili
 from monro.links import LINKS
 from monro.mapped.matrices import slice_rows
 from monro.rows import Array, Sparse, as_rows
+from monro.softmax.kernel.layout import class_major
 
 _CHUNK_SCORES = 1 << 22  # computed at a time by a thread: 32 MB
 _CHUNK_CLASSES = 1 << 12  # of a class-major matrix, converted to float64 at a time
@@ -33,6 +34,12 @@ class Weights(NamedTuple):
     def n_classes(self) -> int:
         """The number of classes."""
         return int(self.slots.size)
+
+
+def class_weights(weights: Weights) -> Any:
+    """Return the weights as ``[class, feature]``."""
+    W, slots = weights.W, weights.slots
+    return W if sp.issparse(W) else class_major(W)[slots] * weights.scale[slots, None]
 
 
 @kernel

@@ -50,6 +50,20 @@ def check_softmax_parameters(estimator: Any) -> None:
                 "the number of examples"
             )
     _check_combination(estimator)
+    fixed = in_units_of_columns(estimator)
+    if fixed is not None and not isinstance(estimator.scale, str) and estimator.scale:
+        raise ValueError(f"scale=True: {fixed} is in the units of the columns: leave scale='auto'")
+
+
+def in_units_of_columns(estimator: Any) -> str | None:
+    """Return the parameter, if there is one, that is meant for the columns as they are given."""
+    if estimator.radius is not None:
+        return f"radius={estimator.radius!r}"
+    if estimator.posterior is not None:
+        return f"the prior of posterior={estimator.posterior!r}"
+    if SOLVERS[estimator.solver].is_adaptive:
+        return f"the step length of solver={estimator.solver!r}"
+    return None
 
 
 def _check_combination(estimator: Any) -> None:

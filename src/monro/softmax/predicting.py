@@ -13,9 +13,8 @@ from monro.estimator import Estimator
 from monro.fitting.trainer import Record
 from monro.rows import Array
 from monro.saving.container import Contents
-from monro.softmax.kernel.layout import class_major
 from monro.softmax.metrics import evaluate, evaluate_labels, sampled_losses
-from monro.softmax.model import LogProbabilities, Weights, chunked, top_k
+from monro.softmax.model import LogProbabilities, Weights, chunked, class_weights, top_k
 from monro.softmax.multilabel import is_indicator, name_columns, read_indicator
 from monro.softmax.storage import from_contents, to_contents
 from monro.softmax.training.continuation import SoftmaxFit
@@ -262,10 +261,7 @@ class SoftmaxPredictor(Estimator):
         return self
 
     def _class_weights(self) -> Any:
-        """Return the weights as ``[class, feature]``."""
-        weights = self._fitted.weights
-        W, slots = weights.W, weights.slots
-        return W if sp.issparse(W) else class_major(W)[slots] * weights.scale[slots, None]
+        return class_weights(self._fitted.weights)
 
     # --------------------------------------------------------------------------------------- files
 

@@ -43,6 +43,8 @@ def to_contents(estimator: Any) -> Contents:
         arrays["spread"], arrays["bias_spread"] = weights.spread
     if fit.epochs:
         about["fitted"]["_epochs"] = fit.epochs
+    if fit.scaled:
+        about["fitted"]["_scaled"] = True
     if fit.partial is not None:
         about["stream"] = flatten("stream", fit.partial, arrays, _STATES)
     if fit.local is not None:
@@ -54,6 +56,7 @@ def from_contents(estimator: Any, contents: Contents) -> None:
     """Set the attributes of an estimator from the contents of a file."""
     arrays, about = contents.arrays, contents.about
     epochs = about["fitted"].pop("_epochs", 0)
+    scaled = bool(about["fitted"].pop("_scaled", False))
     restore(estimator, contents, _ATTRIBUTES)
     if not np.array_equal(np.unique(estimator.classes_), estimator.classes_):
         raise ValueError("classes_")
@@ -76,7 +79,7 @@ def from_contents(estimator: Any, contents: Contents) -> None:
     if "local" in about:
         check_numbers(arrays["local"])
         local = about["local"], arrays["local"].ravel()
-    estimator._fitted = SoftmaxFit(weights, partial, epochs, local)
+    estimator._fitted = SoftmaxFit(weights, partial, epochs, local, scaled)
 
 
 def _check(weights: Weights, shape: tuple[int, int]) -> None:

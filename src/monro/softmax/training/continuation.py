@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from monro.blocks import LANES, MASKED_SCORE, n_blocks
+from monro.fitting.conditioning import Conditioning
 from monro.rows import Array
 from monro.saving.states import PerClass, PerExample
 from monro.softmax.kernel.state import State, new_state
@@ -29,6 +30,7 @@ class SoftmaxFit(NamedTuple):
     partial: PartialState | None = None
     epochs: int = 0  # of all fits, for the schedule of the rate
     local: tuple[str, Array] | None = None  # the fingerprint of the rows, and their local variables
+    scaled: bool = False  # alpha and the learning rate are in the units of conditioned columns
 
 
 def new_partial_state(counts: Array, first: int, plan: Plan) -> PartialState:
@@ -67,6 +69,40 @@ def add_classes(weights: Weights, known: Array, classes: Array) -> Weights:
     bias = bias.copy()
     bias[old.size : classes.size] = bias[old].min()
     return Weights(W, bias, scale, slots)
+
+
+def folded(weights: Weights, conditioning: Conditioning) -> Weights:
+    """Return the weights for the columns as given.
+
+    Intercepts are in double precision, and computed with the rounded weights: so scores lose no
+    digits where columns are far from zero.
+    """
+    if not conditioning.changes:
+        return weights
+    W = (weights.W / _by_feature(weights.W, conditioning.scale)).astype(weights.W.dtype)
+    return _shifted(weights._replace(W=W), W, -conditioning.centre)
+
+
+def unfolded(weights: Weights, conditioning: Conditioning) -> Weights:
+    """Return the weights for conditioned columns, of weights for the columns as given."""
+    if not conditioning.changes:
+        return weights
+    W = (weights.W * _by_feature(weights.W, conditioning.scale)).astype(weights.W.dtype)
+    return _shifted(weights._replace(W=W), weights.W, conditioning.centre)
+
+
+def _by_feature(W: Array, values: Array) -> Array:
+    """Return an entry for each feature, in a shape for weights of either layout."""
+    return values[:, None] if W.ndim == 3 else values
+
+
+def _shifted(weights: Weights, W: Array, shift: Array) -> Weights:
+    """Return weights with the scores of a row added to the intercepts: W times `shift`."""
+    moved = np.flatnonzero(shift)  # copied in double precision: only what is needed
+    scores = np.tensordot(W[:, moved].astype(np.float64), shift[moved], (1, 0)).ravel()
+    bias = weights.bias.astype(np.float64)
+    bias += np.where(bias > MASKED_SCORE / 2, weights.scale * scores, 0.0)
+    return weights._replace(bias=bias)
 
 
 def restore_local_variables(state: PartialState, ids: Array, u: Array) -> None:

@@ -40,6 +40,7 @@ class SoftmaxPathModel:
         self.classes = classes
         self.model = clone(estimator).set_params(
             alpha=_SEARCHED * (unit or 1.0) / self.n_rows,
+            scale=False,  # the rows are conditioned already
             max_epochs=max(1, -(-int(estimator.max_epochs) // _EPOCHS_SHARE)),
             tol=None,
             early_stopping=False,

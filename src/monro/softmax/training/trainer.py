@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from monro.blocks import LANES
 from monro.errors import DivergenceError
+from monro.fitting.conditioning import AS_GIVEN, Conditioning
 from monro.fitting.order import RowOrder, blocks_per_read
 from monro.fitting.run import LabelledRows
 from monro.fitting.trainer import Record, Report, Trainer, no_report
@@ -32,7 +33,7 @@ from monro.softmax.model import Weights, scores
 from monro.softmax.plan import Plan
 from monro.softmax.sampling.samplers import AllBlocks, Sampler
 from monro.softmax.solvers import SOLVERS, make_rule
-from monro.softmax.training.continuation import SoftmaxFit, new_partial_state
+from monro.softmax.training.continuation import SoftmaxFit, folded, new_partial_state
 from monro.softmax.training.monitoring import (
     LossSample,
     divergence_error,
@@ -85,6 +86,8 @@ class SoftmaxTrainer(Trainer):
         Epochs of earlier fits, for the schedule of the rate.
     rows_key : str, optional
         Identifies the rows, if a later fit may continue with their local variables.
+    conditioning : Conditioning
+        Of the columns of all these rows.
     searched : bool
         Whether the learning rate was searched for, for messages.
     choices : str
@@ -108,6 +111,7 @@ class SoftmaxTrainer(Trainer):
         shuffle: bool = True,
         epochs_before: int = 0,
         rows_key: str | None = None,
+        conditioning: Conditioning = AS_GIVEN,
         searched: bool = True,
         choices: str = "",
         rng: np.random.Generator,
@@ -121,6 +125,7 @@ class SoftmaxTrainer(Trainer):
         self.shuffle = shuffle
         self.epochs_before = epochs_before
         self.rows_key = rows_key
+        self.conditioning = conditioning
         self.searched = searched
         self.choices = choices
         self.title = plan.solver
@@ -348,7 +353,7 @@ class SoftmaxTrainer(Trainer):
 
     def solution(self) -> dict[str, Any]:
         """Return the attributes of an estimator with the current weights."""
-        return {"_fitted": SoftmaxFit(self.weights())}
+        return {"_fitted": SoftmaxFit(folded(self.weights(), self.conditioning))}
 
     def finish(self, record: Record) -> dict[str, Any]:
         """Return the attributes of the estimator, with scores scaled to fit the held-out rows."""
@@ -362,6 +367,10 @@ class SoftmaxTrainer(Trainer):
         local = None
         if self.rows_key is not None and record.get("multiple", 1.0) == 1.0:
             local = self.rows_key, self.state.u
+        scaled = self.conditioning.changes
         partial = new_partial_state(self.problem.counts, self.size, plan)
+        if scaled:  # the first batch, which is not scaled, has its own damping
+            partial.damping[:] = 0.0
+        weights = folded(weights, self.conditioning)
         epochs = self.epochs_before + self.epochs
-        return {"_fitted": SoftmaxFit(weights, partial, epochs, local)}
+        return {"_fitted": SoftmaxFit(weights, partial, epochs, local, scaled)}

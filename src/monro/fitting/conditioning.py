@@ -1,0 +1,187 @@
+"""Columns in units of their own: what makes a fit independent of the units of its columns.
+
+Steps, their rates and the ridge compare columns with each other, so their units matter, and columns
+far from zero are all alike to the intercept. A fit with ``scale=True`` is on columns
+``z = (x - centre)/scale``. Its solution v, c is returned in the units of the columns as given:
+
+    ``v·z + c = w·x + b``,   ``w = v/scale``,   ``b = c - w·centre``.
+
+The scale of a column is its standard deviation, but at least a tenth of its range: divided by the
+standard deviation alone, indicators of a few rows would escape the ridge, which is there for them
+above all (docs/decisions/0024). The centre is the mean. Where sparse rows are faster, columns that
+are zero in most rows stay where they are, so that rows of mostly zeros remain so: such columns are
+not much like the intercept (the cosine is at most √½).
+
+Sparse rows stay sparse, and are not centred. Numbers beside text or indicators are divided by their
+root mean square: columns without zeros; and columns that are non-zero in at least half of the rows
+and have a root mean square above 1. The other columns share one unit: a common word is not to count
+as much as a whole text. Rows that all have length 1 have been scaled already.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from monro.mapped.chunked_arrays import CHUNK, is_mapped
+from monro.mapped.matrices import chunk_bounds
+from monro.rows import Array
+
+_RANGE_SHARE = 10.0  # the least scale is this part of a column's range
+_MOSTLY = 0.5  # share of the rows in which a column is zero, or not
+_CONSTANT = 8.0  # a column is constant if its range is so many roundings of its largest value
+_ROUNDING = 1e-9  # of the shares of all rows
+_UNIT = 1e-3  # by how much the lengths of rows of unit length differ from 1: they are rounded
+
+
+class Conditioning(NamedTuple):
+    """The centre and the scale of each column; empty if the columns are used as they are.
+
+    Examples
+    --------
+    >>> columns = Conditioning(np.array([100.0]), np.array([2.0]))
+    >>> columns.apply(np.array([[98.0], [104.0]]))
+    array([[-1.],
+           [ 2.]])
+    >>> columns.fold(np.array([3.0]), 0.5)  # w·98 + b = 3·(-1) + 0.5
+    (array([1.5]), -149.5)
+    >>> columns.unfold(*columns.fold(np.array([3.0]), 0.5))
+    (array([3.]), 0.5)
+    """
+
+    centre: Array = np.zeros(0)
+    scale: Array = np.zeros(0)
+
+    @property
+    def changes(self) -> bool:
+        """Whether columns are changed at all."""
+        return bool(self.scale.size)
+
+    def apply(self, X: Any, dtype: Any = None) -> Any:
+        """Return X with its columns centred and scaled, as `dtype`; X itself if nothing changes.
+
+        Differences are taken in double precision before they are rounded.
+        """
+        if not self.changes:
+            return X
+        dtype = X.dtype if dtype is None else np.dtype(dtype)
+        if sp.issparse(X):
+            data = np.empty(X.data.size, dtype)
+            for k in range(0, data.size, CHUNK):
+                part = slice(k, k + CHUNK)
+                data[part] = X.data[part] / self.scale[X.indices[part]]
+            return type(X)((data, X.indices, X.indptr), shape=X.shape)
+        out = np.empty(X.shape, dtype)
+        for start, stop in chunk_bounds(X, CHUNK):
+            out[start:stop] = (X[start:stop] - self.centre) / self.scale
+        return out
+
+    def fold(self, coef: Array, intercept: Any) -> tuple[Array, Any]:
+        """Return weights and intercepts in the units of the columns as given.
+
+        Parameters
+        ----------
+        coef : array of shape (…, n_features)
+        intercept : array of shape (…,), or a number
+        """
+        if not self.changes:
+            return coef, intercept
+        coef = coef / self.scale
+        return coef, intercept - coef @ self.centre
+
+    def unfold(self, coef: Array, intercept: Any) -> tuple[Array, Any]:
+        """Return weights and intercepts in the units of the conditioned columns."""
+        if not self.changes:
+            return coef, intercept
+        return coef * self.scale, intercept + coef @ self.centre
+
+
+AS_GIVEN = Conditioning()
+
+
+def scales_columns(estimator: Any) -> bool:
+    """Resolve the parameter `scale`.
+
+    A number for alpha is in the units of the columns as given, so "auto" scales only where the
+    strength is chosen as well.
+    """
+    if isinstance(estimator.scale, str):
+        return bool(estimator.alpha == "auto")
+    return bool(estimator.scale)
+
+
+def choose_conditioning(estimator: Any, X: Any, weight: Array, *, keep_zeros: bool) -> Conditioning:
+    """Return the conditioning that an estimator's parameters ask for, measured on weighted rows.
+
+    With `keep_zeros` columns of an array that are zero in most rows are not centred.
+    """
+    if not scales_columns(estimator):
+        return AS_GIVEN
+    if is_mapped(X):
+        if isinstance(estimator.scale, str):
+            return AS_GIVEN
+        raise ValueError(
+            "scale=True is for data in memory: scale the columns of larger data before it is "
+            "stored, and leave scale='auto'"
+        )
+    share = np.asarray(weight / weight.sum(), np.float64)
+    if sp.issparse(X):
+        return _of_sparse(X, share)
+    most = _MOSTLY if keep_zeros else 1.0
+    return _of_dense(X, share, centred=bool(estimator.fit_intercept), most_zeros=most)
+
+
+def _of_dense(X: Array, share: Array, *, centred: bool, most_zeros: float) -> Conditioning:
+    """Return centres (if any) and scales of the columns of an array; `share` has sum 1."""
+    n = X.shape[1]
+    mean, zero_share = np.zeros(n), np.zeros(n)
+    low, high = np.full(n, np.inf), np.full(n, -np.inf)
+    for start, stop in chunk_bounds(X, CHUNK):
+        part, part_share = X[start:stop], share[start:stop]
+        mean += part_share @ part
+        zero_share += part_share @ (part == 0.0)
+        np.minimum(low, part.min(axis=0), out=low)
+        np.maximum(high, part.max(axis=0), out=high)
+    largest = np.maximum(np.abs(low), np.abs(high))
+    if not centred:
+        mean[:] = 0.0
+    with np.errstate(over="ignore"):  # raises below, naming the column
+        extent = high - low if centred else largest
+    _check_finite(extent)
+    constant = extent <= _CONSTANT * np.finfo(X.dtype).eps * largest
+    unit = np.where(constant, 1.0, extent)
+    variance = np.zeros(n)  # of the columns divided by `unit`, so that no square overflows
+    for start, stop in chunk_bounds(X, CHUNK):
+        variance += share[start:stop] @ ((X[start:stop] - mean) / unit) ** 2
+    scale = np.where(constant, 1.0, unit * np.maximum(np.sqrt(variance), 1.0 / _RANGE_SHARE))
+    return Conditioning(np.where(zero_share > most_zeros, 0.0, mean), scale)
+
+
+def _check_finite(sizes: Array) -> None:
+    if not np.isfinite(sizes).all():
+        column = int(np.flatnonzero(~np.isfinite(sizes))[0])
+        raise ValueError(f"X: the values of column {column} overflow; scale the features")
+
+
+def _of_sparse(X: Any, share: Array) -> Conditioning:
+    """Return the scales of the columns of a CSR matrix; `share` has sum 1."""
+    n = X.shape[1]
+    filled, squares = np.zeros(n), np.zeros(n)
+    have_unit_length = True
+    for start, stop in chunk_bounds(X, max(CHUNK, n)):
+        entries = slice(int(X.indptr[start]), int(X.indptr[stop]))
+        row = np.repeat(np.arange(stop - start), np.diff(X.indptr[start : stop + 1]))
+        column, value = X.indices[entries], X.data[entries].astype(np.float64)
+        each = share[start:stop][row]
+        filled += np.bincount(column, each * (value != 0.0), n)
+        with np.errstate(over="ignore"):  # raises below, naming the column
+            square = value**2
+        squares += np.bincount(column, each * square, n)
+        lengths = np.sqrt(np.bincount(row, square, stop - start))
+        have_unit_length &= bool(((np.abs(lengths - 1.0) < _UNIT) | (lengths == 0.0)).all())
+    _check_finite(squares)
+    is_number = (filled >= _MOSTLY) & (squares > 1.0) | (filled > 1.0 - _ROUNDING)
+    scaled = is_number & (squares > 0.0)
+    if have_unit_length or not scaled.any():
+        return AS_GIVEN
+    return Conditioning(np.zeros(n), np.where(scaled, np.sqrt(squares), 1.0))

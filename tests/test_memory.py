@@ -103,12 +103,13 @@ def test_saving_and_loading_need_few_copies_of_the_weights(many_classes, tmp_pat
     assert peak(lambda: load(path)) < 3 * weights + 5
 
 
-def test_tagging_needs_few_copies_of_its_weights():
+@pytest.mark.parametrize("c", [1.0, "auto"])
+def test_tagging_needs_few_copies_of_its_weights(c):
     rng = np.random.default_rng(0)
     sentences = [[(f"word{k}",) for k in rng.integers(3_000, size=20)] for _ in range(500)]
     tags = [[f"tag{len(word[0]) % 4}" for word in sentence] for sentence in sentences]
     template = "U00:%x[0,0]\nB\n"
-    model = CRFTagger(template=template, max_epochs=2, random_state=0)
+    model = CRFTagger(template=template, c=c, max_epochs=2, random_state=0)
     taken = peak(lambda: model.fit(sentences, tags))
     weights = 4 * 16 * model.n_features_ / MB
     assert taken < 4 * weights + 5

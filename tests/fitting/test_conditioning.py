@@ -37,12 +37,21 @@ def test_numpy_gives_the_same_centres_and_scales():
     np.testing.assert_allclose(found.scale, scale, rtol=1e-12)
     assert scale[2] > repeated.std(axis=0)[2]  # the range decides
     mean = repeated.mean(axis=0)
-    mean[2:4] = 0.0  # mostly zero
     np.testing.assert_allclose(found.centre, mean, rtol=1e-12)
     np.testing.assert_allclose(found.apply(X), (X - mean) / scale, rtol=1e-9, atol=1e-12)
-    everywhere = conditioning(X, weight.astype(float), keep_zeros=False)
-    np.testing.assert_allclose(everywhere.centre, repeated.mean(axis=0), rtol=1e-12)
-    np.testing.assert_array_equal(everywhere.scale, found.scale)
+
+
+def test_rows_of_mostly_zeros_remain_so():
+    X = columns()
+    indicators = np.eye(20)[np.random.default_rng(1).integers(20, size=X.shape[0])]
+    X = np.column_stack([X, indicators])
+    everywhere, some = (conditioning(X, keep_zeros=keep) for keep in (False, True))
+    np.testing.assert_allclose(everywhere.centre, X.mean(axis=0), rtol=1e-12)
+    np.testing.assert_array_equal(some.scale, everywhere.scale)
+    needed = X.mean(axis=0) > X.std(axis=0)
+    assert np.flatnonzero(needed).tolist() == [0, 4]  # far from zero, and constant
+    np.testing.assert_array_equal(some.centre, np.where(needed, everywhere.centre, 0.0))
+    np.testing.assert_array_equal(some.apply(X)[:, 5:] == 0.0, indicators == 0.0)
 
 
 def test_without_an_intercept_nothing_is_centred():

@@ -23,10 +23,7 @@ def expected_failures(estimator):
 
 
 def estimators():
-    """The defaults, every solver, and every other way to take steps; few epochs save time.
-
-    alpha is fixed: the checks are of one fit, and a path would take them again and again.
-    """
+    """The defaults, every solver, and every other way to take steps; few epochs save time."""
     # Not all checks set a seed, and explicit steps may be unlucky.
     few = {"alpha": 0.0, "max_epochs": 5, "random_state": 0}
     # The paper's rate is for tens of thousands of steps.
@@ -39,6 +36,7 @@ def estimators():
     }
     made = [SoftmaxClassifier(solver=solver, **few) for solver in SOLVERS]
     made += [
+        SoftmaxClassifier(),
         SoftmaxClassifier(alpha=0.0),
         # The checks compare weights to 1e-7.
         SoftmaxClassifier(solver="lbfgs", alpha=1e-3, max_epochs=200, dtype="float64"),

@@ -97,6 +97,8 @@ def test_partial_fit_continues_from_the_folded_weights():
     model.partial_fit(raw[:100], y[:100])
     # As if the model had been given these weights without any state.
     assert not model._fitted.scaled
+    length = (raw[:100] ** 2).sum(axis=1).mean()
+    np.testing.assert_allclose(model._fitted.partial.damping, 0.1 * length, rtol=1e-5)
     assert model.log_loss(raw, y) < loss + 0.02
     np.testing.assert_allclose(model.coef_ * UNITS, before * UNITS, atol=0.2)
     for _ in range(3):

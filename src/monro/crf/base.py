@@ -20,12 +20,14 @@ from monro.checks.parameters import (
 from monro.crf.corpus import Corpus
 from monro.crf.decode import SCHEMES
 from monro.crf.feature_map import Vocabulary, encode_all, make_map
+from monro.crf.path_model import c_of, choose_c
 from monro.crf.predicting import FittedTagger
 from monro.crf.problem import ChainProblem, make_ridge
 from monro.crf.solvers import SOLVERS, choose_rate, make_solver
 from monro.crf.storage import STATES, from_contents, to_contents
 from monro.crf.trainer import ChainTrainer
 from monro.fitting.epochs import train, train_batch
+from monro.fitting.path import needs_path
 from monro.fitting.run import LabelledRows, Run, with_mean_one
 from monro.rows import Array
 from monro.saving.container import Contents
@@ -40,7 +42,8 @@ class Tagger(FittedTagger):
         if self.template is not None and not isinstance(self.template, (str, Path)):
             raise ValueError(f"template={self.template!r}: give a template, or the name of a file")
         check_choice("solver", self.solver, SOLVERS)
-        check_number("c", self.c, 0.0, open_at_low=True)
+        if self.c != "auto":
+            check_number("c", self.c, 0.0, open_at_low=True)
         check_integer("cutoff", self.cutoff, 1)
         check_rate("learning_rate", self.learning_rate)
         if self.skip is not None:
@@ -112,9 +115,20 @@ class Tagger(FittedTagger):
         data = problem.data
         identity = (problem.y, data.starts, data.pair_indptr, data.pairs)
         run = Run.start(self, rows, checkpoint, STATES, identity)
+        if needs_path(self, continues=earlier is not None, parameter="c"):
+            found = run.chosen or self._choose_c(problem, vocabulary, sentences, run.seed)
+            self.__dict__.update(found)
+            problem = problem._replace(penalty=make_ridge(self.c_, sentences))
         with self._trainer(problem, vocabulary, earlier, sentences, run.seed) as trainer:
             train(run, trainer)
         return self
+
+    def _choose_c(
+        self, problem: ChainProblem, vocabulary: Vocabulary, sentences: float, seed: int
+    ) -> dict[str, Any]:
+        """Resolve c="auto"; return the attributes to set."""
+        path = choose_c(self, problem, vocabulary, sentences, seed)
+        return path._asdict() | {"c_": c_of(path.alpha_, sentences)}
 
     def _partial_fit(self, corpus: Corpus, earlier: Vocabulary | None) -> Self:
         """Take one epoch on a corpus, from the state of the earlier fit."""
@@ -147,7 +161,7 @@ class Tagger(FittedTagger):
             )
         data = encode_all(corpus.blocks(), features, folder)
         problem = ChainProblem(
-            data, corpus.tags, corpus.weight, *sizes, make_ridge(self.c, sentences)
+            data, corpus.tags, corpus.weight, *sizes, make_ridge(self._resolved_c, sentences)
         )
         return Vocabulary(features, corpus.classes), problem
 

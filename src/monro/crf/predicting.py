@@ -22,6 +22,7 @@ from monro.crf.decode import (
 from monro.crf.encoding import Hashed
 from monro.crf.feature_map import as_list, as_sentences, tag_codes
 from monro.crf.problem import (
+    FIXED_C,
     ChainProblem,
     make_ridge,
     make_scratch,
@@ -46,6 +47,11 @@ class FittedTagger(Estimator):
     learning_rate_: float
     solver_: str
     history_: list[dict[str, Any]]
+
+    @property
+    def _resolved_c(self) -> float:
+        """The parameter c, or what "auto" was resolved to."""
+        return float(getattr(self, "c_", FIXED_C) if self.c == "auto" else self.c)
 
     # --------------------------------------------------------------------------------- predicting
 
@@ -211,7 +217,11 @@ class FittedTagger(Estimator):
             self.classes_.size,
         )
         return ChainProblem(
-            data, codes, np.ones(len(tags)), *sizes, make_ridge(self.c, self._fitted.sentences)
+            data,
+            codes,
+            np.ones(len(tags)),
+            *sizes,
+            make_ridge(self._resolved_c, self._fitted.sentences),
         )
 
     def log_loss(self, sentences: Sequence[Any], tags: Sequence[Sequence[str]]) -> float:

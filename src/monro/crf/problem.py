@@ -17,10 +17,12 @@ from monro.crf.chain import (
 )
 from monro.crf.encoding import Encoded
 from monro.crf.weights import ChainWeights
+from monro.mapped.chunked_arrays import chunks
 from monro.mapped.page_requests import contiguous_runs, no_read_ahead, request_pages
 from monro.penalties import Ridge
 from monro.rows import Array
 
+FIXED_C = 1.0  # the strength where c="auto" has no sentences to hold out
 _PART_TOKENS = 1 << 16  # evaluated at a time
 
 
@@ -107,6 +109,56 @@ def sentence_parts(data: Encoded) -> Iterator[tuple[slice, slice, Encoded]]:
         )
         yield slice(begin, stop), slice(first, last), part
         begin = stop
+
+
+def mean_square(values: Array) -> float:
+    """Return the mean of the squares of the features' values, 1 if there are none."""
+    total = sum(float(np.vdot(part, part)) for part in chunks(values))
+    return total / values.size if values.size else 1.0
+
+
+def _ranges(starts: Array, stops: Array) -> Array:
+    """Return the numbers from each start to its stop, one range after the other."""
+    lengths = stops - starts
+    before = np.cumsum(lengths) - lengths
+    return np.repeat(starts - before, lengths) + np.arange(lengths.sum())
+
+
+def _pointers(indptr: Array, rows: Array) -> Array:
+    return np.concatenate([[0], np.cumsum(indptr[rows + 1] - indptr[rows])])
+
+
+def take_sentences(data: Encoded, y: Array, sentences: Array) -> tuple[Encoded, Array]:
+    """Return a copy of some sentences, in memory, and of their tags."""
+    tokens = _ranges(data.starts[sentences], data.starts[sentences + 1])
+    cells = _ranges(data.indptr[tokens], data.indptr[tokens + 1])
+    pairs = _ranges(data.pair_indptr[tokens], data.pair_indptr[tokens + 1])
+    taken = Encoded(
+        np.array(data.values[cells]),
+        np.array(data.features[cells]),
+        _pointers(data.indptr, tokens),
+        np.array(data.pairs[pairs]),
+        _pointers(data.pair_indptr, tokens),
+        _pointers(data.starts, sentences),
+    )
+    return taken, np.array(y[tokens])
+
+
+@kernel
+def sentence_losses(
+    data: Encoded,
+    y: Array,
+    weights: ChainWeights,
+    allowed: Allowed,
+    scratch: ChainScratch,
+    out: Array,
+) -> None:
+    """``out[s] = -log p(y)`` of each sentence."""
+    for s in range(out.size):
+        out[s] = 0.0
+        if data.starts[s] < data.starts[s + 1]:
+            log_z, score, _ = forward(data, s, y, weights, 1.0, allowed, scratch)
+            out[s] = log_z - score
 
 
 @kernel

@@ -86,16 +86,21 @@ def make_solver(
 
 
 def choose_rate(
-    problem: ChainProblem, name: str, rng: np.random.Generator, skip: int | None = None
+    problem: ChainProblem,
+    name: str,
+    rng: np.random.Generator,
+    skip: int | None = None,
+    visited: Array | None = None,
 ) -> float:
     """Find η0 by doubling or halving on a sample of the sentences.
 
     A rate is evaluated by the loss of each sentence *before* the step on it: the sample serves for
     training and testing at once, so overfitting is not rewarded. A small sample is visited several
-    times, as in the fit.
+    times, as in the fit. By default all sentences may be visited.
     """
-    passes = min(_PASSES, -(-_SAMPLE // problem.size))
-    order = np.concatenate([rng.permutation(problem.size) for _ in range(passes)])[:_SAMPLE]
+    sentences = np.arange(problem.size) if visited is None else visited
+    passes = min(_PASSES, -(-_SAMPLE // sentences.size))
+    order = np.concatenate([rng.permutation(sentences) for _ in range(passes)])[:_SAMPLE]
 
     def trial(eta0: float) -> float:
         solver = make_solver(problem, name, eta0, skip=skip)

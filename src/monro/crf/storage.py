@@ -16,13 +16,20 @@ from monro.crf.solvers import SOLVERS
 from monro.crf.template import parse
 from monro.crf.trainer import ChainFit
 from monro.crf.weights import ChainWeights
+from monro.fitting.run import CHOSEN
 from monro.saving.container import Contents
 from monro.saving.estimator import check_numbers, describe, restore
 from monro.saving.states import arrays_of, axes, flatten, unflatten
 
 # The states by their names in files.
 STATES = {"SgdState": SgdState, "GainState": GainState, "Weights": ChainWeights}
-_ATTRIBUTES = ("history_", "n_iter_", "learning_rate_", "solver_")
+_ATTRIBUTES = (
+    "history_",
+    "n_iter_",
+    "learning_rate_",
+    "solver_",
+    *CHOSEN,
+)
 
 
 def to_contents(tagger: Any) -> Contents:

@@ -47,6 +47,8 @@ class ChainTrainer(Trainer):
         Epochs of earlier fits: averaging begins after the first epoch of all.
     auto_rate : bool
         Whether the learning rate was chosen automatically, for messages.
+    visited : array of bool, optional
+        Which sentences to visit; by default all.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class ChainTrainer(Trainer):
         rng: np.random.Generator,
         earlier_epochs: int = 0,
         auto_rate: bool = False,
+        visited: Array | None = None,
     ):
         super().__init__(rng, solver.n_jobs)
         self.solver = solver
@@ -71,30 +74,34 @@ class ChainTrainer(Trainer):
         self.earlier_epochs = earlier_epochs
         self.auto_rate = auto_rate
         self.title = f"CRF, {solver.name}"
-        self.rows_per_epoch = self.problem.size
+        self.visited = visited
+        self.rows_per_epoch = self.problem.size if visited is None else int(visited.sum())
 
     def visit_all(self, report: Report) -> Record:
         """Take a step on each sentence."""
-        n, mapped = self.problem.size, is_mapped(self.problem.data)
+        n, mapped = self.rows_per_epoch, is_mapped(self.problem.data)
         parts = _PARTS if n > 1000 * _PARTS else 1
         if mapped:
             parts = max(parts, -(-self.problem.y.size // _MAPPED_TOKENS))
         averages = self.epochs + self.earlier_epochs > 0
         total = 0.0
-        for part in np.array_split(self._order(n, mapped), parts):
+        for part in np.array_split(self._order(mapped), parts):
             with reading_sentences(self.problem, part):
                 total += self.solver.sweep(part, self.state, averages, self._pool)
             report(part.size)
         return {"loss": total / n}
 
-    def _order(self, n: int, mapped: bool) -> Array:
+    def _order(self, mapped: bool) -> Array:
         """Return the order of the sentences in this epoch."""
+        n = self.problem.size
         if not self.shuffle:
-            return np.arange(n)
-        if not mapped:  # a sentence is long enough to be fetched by itself
-            return self.rng.permutation(n)
-        bytes_each = 2.0 * self.problem.data.features.nbytes / n
-        return visiting_order(n, self.rng, blocks_per_read(bytes_each))
+            order = np.arange(n)
+        elif not mapped:  # a sentence is long enough to be fetched by itself
+            order = self.rng.permutation(n)
+        else:
+            bytes_each = 2.0 * self.problem.data.features.nbytes / n
+            order = visiting_order(n, self.rng, blocks_per_read(bytes_each))
+        return order if self.visited is None else order[self.visited[order]]
 
     def check(self, record: Record) -> None:
         """Raise DivergenceError if the loss is far above that of zero weights."""

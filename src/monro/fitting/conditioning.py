@@ -8,9 +8,10 @@ far from zero are all alike to the intercept. A fit with ``scale=True`` is on co
 
 The scale of a column is its standard deviation, but at least a tenth of its range: divided by the
 standard deviation alone, indicators of a few rows would escape the ridge, which is there for them
-above all (docs/decisions/0024). The centre is the mean. Where sparse rows are faster, columns that
-are zero in most rows stay where they are, so that rows of mostly zeros remain so: such columns are
-not much like the intercept (the cosine is at most √½).
+above all (docs/decisions/0024). The centre is the mean. Arrays of mostly zeros may be fitted as
+sparse rows, which is faster: of these only columns are centred whose mean is larger than their
+deviation. The cosine of the others with the intercept is at most √½; all columns that are zero in
+half of the rows are among them.
 
 Sparse rows stay sparse, and are not centred. Numbers beside text or indicators are divided by their
 root mean square: columns without zeros; and columns that are non-zero in at least half of the rows
@@ -28,7 +29,8 @@ from monro.mapped.matrices import chunk_bounds
 from monro.rows import Array
 
 _RANGE_SHARE = 10.0  # the least scale is this part of a column's range
-_MOSTLY = 0.5  # share of the rows in which a column is zero, or not
+_MOSTLY_ZERO = 0.7  # share of zeros from which rows are faster as sparse ones
+_MOSTLY = 0.5  # share of the rows in which a column of numbers is not zero
 _CONSTANT = 8.0  # a column is constant if its range is so many roundings of its largest value
 _ROUNDING = 1e-9  # of the shares of all rows
 _UNIT = 1e-3  # by how much the lengths of rows of unit length differ from 1: they are rounded
@@ -43,10 +45,11 @@ class Conditioning(NamedTuple):
     >>> columns.apply(np.array([[98.0], [104.0]]))
     array([[-1.],
            [ 2.]])
-    >>> columns.fold(np.array([3.0]), 0.5)  # w·98 + b = 3·(-1) + 0.5
-    (array([1.5]), -149.5)
-    >>> columns.unfold(*columns.fold(np.array([3.0]), 0.5))
-    (array([3.]), 0.5)
+    >>> coef, intercept = columns.fold(np.array([[3.0]]), np.array([0.5]))
+    >>> coef, intercept  # 98 w + b = 3 (-1) + 0.5
+    (array([[1.5]]), array([-149.5]))
+    >>> columns.unfold(coef, intercept)
+    (array([[3.]]), array([0.5]))
     """
 
     centre: Array = np.zeros(0)
@@ -113,7 +116,7 @@ def scales_columns(estimator: Any) -> bool:
 def choose_conditioning(estimator: Any, X: Any, weight: Array, *, keep_zeros: bool) -> Conditioning:
     """Return the conditioning that an estimator's parameters ask for, measured on weighted rows.
 
-    With `keep_zeros` columns of an array that are zero in most rows are not centred.
+    With `keep_zeros` an array of mostly zeros remains one: only columns are centred that need it.
     """
     if not scales_columns(estimator):
         return AS_GIVEN
@@ -127,19 +130,18 @@ def choose_conditioning(estimator: Any, X: Any, weight: Array, *, keep_zeros: bo
     share = np.asarray(weight / weight.sum(), np.float64)
     if sp.issparse(X):
         return _of_sparse(X, share)
-    most = _MOSTLY if keep_zeros else 1.0
-    return _of_dense(X, share, centred=bool(estimator.fit_intercept), most_zeros=most)
+    return _of_dense(X, share, centred=bool(estimator.fit_intercept), keep_zeros=keep_zeros)
 
 
-def _of_dense(X: Array, share: Array, *, centred: bool, most_zeros: float) -> Conditioning:
+def _of_dense(X: Array, share: Array, *, centred: bool, keep_zeros: bool) -> Conditioning:
     """Return centres (if any) and scales of the columns of an array; `share` has sum 1."""
     n = X.shape[1]
-    mean, zero_share = np.zeros(n), np.zeros(n)
+    mean, zeros = np.zeros(n), 0.0
     low, high = np.full(n, np.inf), np.full(n, -np.inf)
     for start, stop in chunk_bounds(X, CHUNK):
         part, part_share = X[start:stop], share[start:stop]
         mean += part_share @ part
-        zero_share += part_share @ (part == 0.0)
+        zeros += float(part_share @ (part == 0.0).mean(axis=1))
         np.minimum(low, part.min(axis=0), out=low)
         np.maximum(high, part.max(axis=0), out=high)
     largest = np.maximum(np.abs(low), np.abs(high))
@@ -153,8 +155,11 @@ def _of_dense(X: Array, share: Array, *, centred: bool, most_zeros: float) -> Co
     variance = np.zeros(n)  # of the columns divided by `unit`, so that no square overflows
     for start, stop in chunk_bounds(X, CHUNK):
         variance += share[start:stop] @ ((X[start:stop] - mean) / unit) ** 2
-    scale = np.where(constant, 1.0, unit * np.maximum(np.sqrt(variance), 1.0 / _RANGE_SHARE))
-    return Conditioning(np.where(zero_share > most_zeros, 0.0, mean), scale)
+    deviation = np.sqrt(variance)
+    scale = np.where(constant, 1.0, unit * np.maximum(deviation, 1.0 / _RANGE_SHARE))
+    if keep_zeros and zeros >= _MOSTLY_ZERO:
+        mean[np.abs(mean) <= unit * deviation] = 0.0
+    return Conditioning(mean, scale)
 
 
 def _check_finite(sizes: Array) -> None:

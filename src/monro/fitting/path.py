@@ -35,7 +35,9 @@ _CLEARLY = 2.0  # standard errors by which a loss must exceed the least one to e
 class PathModel(Protocol):
     """A model of the training rows of one split."""
 
-    n_rows: int
+    @property
+    def n_rows(self) -> float:
+        """The number of rows that it is fitted to."""
 
     def refit(self, alpha: float) -> None:
         """Fit with another strength, from where the last fit ended."""
@@ -47,9 +49,19 @@ class PathModel(Protocol):
         """Return the number of weights that are not zero."""
 
 
-def ridge_strengths(unit: float) -> Array:
+class Parameter(NamedTuple):
+    """The parameter that sets the strength: its name, and its value for ``alpha`` and N rows."""
+
+    name: str
+    of: Callable[[float, float], float]
+
+
+ALPHA = Parameter("alpha", lambda alpha, n_rows: alpha)
+
+
+def ridge_strengths(unit: float, strongest: float = _STRONGEST_RIDGE) -> Array:
     """Return strengths ``alpha·N``, from strong to weak, for rows of this mean squared length."""
-    return _STRONGEST_RIDGE * (unit or 1.0) * _RIDGE_FACTOR ** -np.arange(MOST_STRENGTHS)
+    return strongest * (unit or 1.0) * _RIDGE_FACTOR ** -np.arange(MOST_STRENGTHS)
 
 
 def lasso_strengths(strongest: float) -> Array:
@@ -68,12 +80,12 @@ def resolved_alpha(estimator: Any, of_streams: float) -> float:
     return float(getattr(estimator, "alpha_", of_streams))
 
 
-def needs_path(estimator: Any, *, continues: bool) -> bool:
-    """Return whether to resolve alpha="auto"; forget what an earlier fit has chosen.
+def needs_path(estimator: Any, *, continues: bool, parameter: str = "alpha") -> bool:
+    """Return whether the parameter is "auto" and to be resolved; forget what was chosen before.
 
     A fit that `continues` an earlier one has its strength.
     """
-    auto = bool(estimator.alpha == "auto")
+    auto = bool(getattr(estimator, parameter) == "auto")
     if auto and continues and hasattr(estimator, "alpha_"):
         return False
     for name in CHOSEN:
@@ -104,6 +116,8 @@ def make_splits(
 ) -> list[Split]:
     """Return the splits of a path: by default folds of few rows, one hold-out of many.
 
+    There is none if all rows must stay together.
+
     Parameters
     ----------
     rows : LabelledRows
@@ -128,7 +142,7 @@ def make_splits(
     most = n if numbers is None else np.unique(numbers).size
     folds = min(int(cv or _FOLDS) if few else n // judged, most)
     if folds < 2:
-        raise ValueError(f"alpha='auto' needs rows to hold out, X has {n}: give alpha a number")
+        return []
     if strata is not None and np.unique(strata, return_counts=True)[1].min() < folds:
         strata = None
     if numbers is not None and most < n:
@@ -164,12 +178,13 @@ def _given_pairs(cv: Any, rows: LabelledRows, numbers: Array | None) -> list[tup
 def follow_path(
     models: Sequence[PathModel],
     weights: Sequence[Array],
-    n_rows: int,
+    n_rows: float,
     strengths: Array,
     say: Callable[[str], None],
     *,
     keep: Callable[[], None] = lambda: None,
     n_jobs: int = 1,
+    parameter: Parameter = ALPHA,
 ) -> StrengthPath:
     """Fit with weaker and weaker penalties, until the loss of the rows held out clearly rises.
 
@@ -179,7 +194,7 @@ def follow_path(
         One for each split.
     weights : sequence of arrays
         The weights of the rows that each model is judged by.
-    n_rows : int
+    n_rows : float
         The rows that the strength chosen is for.
     strengths : array
         Those to try, as ``alpha·N``, from strong to weak.
@@ -189,6 +204,8 @@ def follow_path(
         Is called whenever the fits are the best so far.
     n_jobs : int
         The number of splits to fit at a time.
+    parameter : Parameter
+        The records have its value, besides alpha.
     """
     share = np.concatenate(weights)
     share = share / share.sum()
@@ -210,15 +227,17 @@ def follow_path(
         mean = float(share @ losses)
         if not np.isfinite(mean):
             break  # a weaker penalty would diverge as well
+        value = parameter.of(total / n_rows, n_rows)
         path.append(
             {
+                parameter.name: value,
                 "alpha": total / n_rows,
                 "mean": mean,
                 "standard_error": standard_error(losses, share),
                 "nonzeros": max(model.count_nonzeros() for model in models),
             }
         )
-        say(f"alpha {total / n_rows:.3g}  loss held out {mean:.5g}")
+        say(f"{parameter.name} {value:.3g}  loss held out {mean:.5g}")
         least = _least(path)
         if least == k:
             best = losses
@@ -229,7 +248,8 @@ def follow_path(
             if share @ rise > _CLEARLY * standard_error(rise, share):
                 break
     if not path:
-        raise ValueError("alpha='auto': no strength gives a finite loss; give alpha a number")
+        name = parameter.name
+        raise ValueError(f"{name}='auto': no strength gives a finite loss; give {name} a number")
     return StrengthPath(between_neighbours(path), path)
 
 

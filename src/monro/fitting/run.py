@@ -16,7 +16,7 @@ from monro.rows import Array
 from monro.saving.checkpoint import Checkpoint, fingerprint
 
 # Attributes that alpha="auto" sets before the whole fit begins.
-CHOSEN = ("alpha_", "alpha_path_", "calibration_")
+CHOSEN = ("alpha_", "alpha_path_", "calibration_", "c_")
 
 
 class LabelledRows(NamedTuple):

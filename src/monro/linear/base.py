@@ -14,6 +14,7 @@ from monro.estimator import Estimator
 from monro.fitting.conditioning import AS_GIVEN, Conditioning, choose_conditioning
 from monro.fitting.epochs import train, train_batch
 from monro.fitting.path import (
+    StrengthPath,
     follow_path,
     lasso_strengths,
     make_splits,
@@ -128,6 +129,8 @@ class LinearBase(Estimator):
             every = np.arange(rows.y.size)
             strengths = ridge_strengths(mean_sqnorm(problems[0].examples.rows, every))
         splits = make_splits(rows, self._strata(rows.y), numbers, run.seed, self.cv)
+        if not splits:
+            return StrengthPath(STREAM_ALPHA, [])._asdict()
         models = [LinearPathModel(self, split, fits_of(problems[0]), run.seed) for split in splits]
 
         def keep() -> None:

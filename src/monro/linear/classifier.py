@@ -36,7 +36,7 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
     ----------
     loss : {"hinge", "squared_hinge", "log"}
         ``max(0, 1-yp)``, its square, or ``log(1 + exp(-yp))``. All give probabilities if alpha is
-        "auto", else only "log".
+        chosen by rows held out; with a number for alpha only "log" does.
     solver : str
         "auto", "dual", "coordinate", "sgd", "asgd", "casgd", "implicit", "aisgd", "sgdqn", "asgdqn"
         or "sgdqn-flawed". "auto" chooses "dual" or "aisgd" by the shape of the data, and with
@@ -52,7 +52,8 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
         strong to weak, is judged by the loss of rows held out (log-loss, of the probabilities, for
         "log"), in five folds of fewer than 3,000 rows, else on one hold-out; then all rows are
         fitted. A fit that continues an earlier one (warm_start, `partial_fit`) takes its strength;
-        `partial_fit` on its own takes 1e-5. 0 is allowed for solvers that do not divide by it.
+        `partial_fit` on its own, or a single row, takes 1e-5. 0 is allowed for solvers that do not
+        divide by it.
     l1_ratio : float
         ρ, from 0 (a ridge) to 1 (a lasso): the part of alpha that multiplies ``‖w‖₁``, which makes
         the weights that do not help exactly 0. Not for averaged solvers, "dual", those that learn
@@ -432,7 +433,7 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
             return slope, shift
         if not self._loss_traits.gives_probabilities:
             raise AttributeError(
-                f"loss={self.loss!r}: probabilities are found by fit with alpha='auto', not by "
-                "partial_fit; or use loss='log'"
+                f"loss={self.loss!r}: probabilities are found by fit with alpha='auto' (of two "
+                "rows or more), not by partial_fit; use loss='log'"
             )
         return 1.0, 0.0

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from monro.fitting.conditioning import AS_GIVEN, Conditioning, choose_conditioning
 from monro.fitting.epochs import train, train_batch
 from monro.fitting.path import (
+    StrengthPath,
     follow_path,
     make_splits,
     needs_path,
@@ -140,6 +141,8 @@ class SoftmaxBase(PosteriorSummary):
         _, sqnorm = in_precision(rows.X, rows.y, self.dtype)
         unit = float(sqnorm.mean(dtype=np.float64))
         splits = make_splits(rows, self._strata(rows.y), numbers, run.seed, self.cv)
+        if not splits:
+            return StrengthPath(STREAM_ALPHA, [])._asdict()
         models = [SoftmaxPathModel(self, split, self.classes_, run.seed, unit) for split in splits]
         strengths = ridge_strengths(unit)
         with Progress(self.verbose > 0, "strength", strengths.size, rows.y.size) as progress:

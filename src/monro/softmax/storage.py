@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from monro.blocks import LANES, n_blocks
+from monro.fitting.run import CHOSEN
 from monro.saving.container import Contents
 from monro.saving.estimator import check_numbers, describe, restore
 from monro.saving.states import flatten, unflatten
@@ -20,8 +21,7 @@ _ATTRIBUTES = (
     "learning_rate_",
     "plan_",
     "_layout",
-    "alpha_",
-    "alpha_path_",
+    *CHOSEN,
 )
 _STATES = {"Stream": PartialState}  # by their names in files
 

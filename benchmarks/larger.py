@@ -137,7 +137,7 @@ def fit_crf(folder: str, where: str) -> tuple[Any, int]:
     from monro import CRFTagger
 
     chunks = sentence_chunks(int(folder))
-    model = CRFTagger(template=TEMPLATE, max_epochs=2, random_state=0)
+    model = CRFTagger(template=TEMPLATE, c=1.0, max_epochs=2, random_state=0)
     if where == "files":
         return model.fit(chunks), 0
     sentences: list[Any] = []

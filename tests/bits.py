@@ -294,7 +294,7 @@ def _others() -> Iterator[Case]:
             ("hashed", sentences, {"hash_bits": 10}),
             ("cutoff", sentences, {"cutoff": 3, "c": 0.1, "tol": 1e-4}),
         ):
-            settings = {"random_state": 0, "max_epochs": 4, "solver": solver} | given
+            settings = {"random_state": 0, "max_epochs": 4, "solver": solver, "c": 1.0} | given
 
             def fit(X: Any = X, settings: Any = settings) -> Any:
                 return CRFTagger(**settings).fit(X, tags)

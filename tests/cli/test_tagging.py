@@ -25,14 +25,15 @@ def tagging(tmp_path_factory):
     (folder / "template").write_text(TEMPLATE)
     (folder / "train.txt").write_text(columns(0))
     (folder / "test.txt").write_text(columns(1))
-    arguments = ("--task", "tag", "--template", folder / "template", "--set", "cutoff=2")
+    arguments = ("--task", "tag", "--template", folder / "template")
+    arguments += ("--set", "cutoff=2", "--set", "c=1")
     output("fit", folder / "train.txt", folder / "model", *arguments)
     return folder
 
 
 def test_the_model_is_that_of_the_library(tagging):
     train = read_conll(tagging / "train.txt")
-    tagger = monro.CRFTagger(template=TEMPLATE, cutoff=2, random_state=0)
+    tagger = monro.CRFTagger(c=1.0, template=TEMPLATE, cutoff=2, random_state=0)
     tagger.fit(train.tokens, train.tags)
     model = monro.load(tagging / "model")
     assert model.state_features_ == tagger.state_features_

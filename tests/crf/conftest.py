@@ -8,4 +8,4 @@ from tests.crf.helpers import TEMPLATE, corpus
 
 @pytest.fixture(scope="session")
 def fitted():
-    return CRFTagger(template=TEMPLATE, random_state=0).fit(*corpus())
+    return CRFTagger(c=1.0, template=TEMPLATE, random_state=0).fit(*corpus())

@@ -20,7 +20,7 @@ GOLDEN = Path(__file__).parent.parent / "golden/taggers"
 @pytest.mark.parametrize("solver", thorough_unless(lambda solver: solver == "asgd", SOLVERS))
 def test_going_on_from_a_file(solver, tmp_path):
     sentences, tags = corpus()
-    tagger = CRFTagger(template=TEMPLATE, solver=solver, random_state=0).fit(sentences, tags)
+    tagger = CRFTagger(c=1.0, template=TEMPLATE, solver=solver, random_state=0).fit(sentences, tags)
     tagger.save(tmp_path / "a.monro")
     same = monro.load(tmp_path / "a.monro")
     assert same.predict(sentences) == tagger.predict(sentences)
@@ -33,7 +33,7 @@ def test_going_on_from_a_file(solver, tmp_path):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_new_features_and_tags_may_come(solver):
-    tagger = CRFTagger(template=TEMPLATE, solver=solver, random_state=0)
+    tagger = CRFTagger(c=1.0, template=TEMPLATE, solver=solver, random_state=0)
     for _ in range(10):
         tagger.partial_fit(*corpus())
     for _ in range(20):
@@ -57,8 +57,8 @@ def test_a_fit_that_failed_leaves_no_history():
 
 def test_partial_fit_comes_to_what_fit_does():
     sentences, tags = corpus(n=300)
-    whole = CRFTagger(template=TEMPLATE, random_state=0, max_epochs=20).fit(sentences, tags)
-    parts = CRFTagger(template=TEMPLATE, random_state=0)
+    whole = CRFTagger(c=1.0, template=TEMPLATE, random_state=0, max_epochs=20).fit(sentences, tags)
+    parts = CRFTagger(c=1.0, template=TEMPLATE, random_state=0)
     for _ in range(20):
         parts.partial_fit(sentences, tags)
     assert parts.log_loss(sentences, tags) < 3.0 * whole.log_loss(sentences, tags)
@@ -66,7 +66,7 @@ def test_partial_fit_comes_to_what_fit_does():
 
 def test_warm_start():
     sentences, tags = corpus()
-    tagger = CRFTagger(template=TEMPLATE, warm_start=True, random_state=0, max_epochs=3)
+    tagger = CRFTagger(c=1.0, template=TEMPLATE, warm_start=True, random_state=0, max_epochs=3)
     first = tagger.fit(sentences, tags).objective(sentences, tags)
     assert tagger.fit(sentences, tags).objective(sentences, tags) < first
     for name, value in (("solver", "sgd"), ("hash_bits", 8)):
@@ -83,7 +83,7 @@ def test_a_fit_that_was_stopped_goes_on_with_the_same_bits(solver, tmp_path):
     path = tmp_path / "fit.checkpoint"
 
     def make(epochs):
-        return CRFTagger(template=TEMPLATE, solver=solver, max_epochs=epochs, random_state=0)
+        return CRFTagger(c=1.0, template=TEMPLATE, solver=solver, max_epochs=epochs, random_state=0)
 
     make(3).fit(sentences, tags, checkpoint=path)
     resumed = make(7).fit(sentences, tags, checkpoint=path)
@@ -96,7 +96,7 @@ def test_a_fit_that_was_stopped_goes_on_with_the_same_bits(solver, tmp_path):
 
 def test_a_checkpoint_knows_pair_features_and_borders(tmp_path):
     def fit(sentences, tags):
-        tagger = CRFTagger(template="U:%x[0,0]\nB:%x[0,1]", max_epochs=2, random_state=0)
+        tagger = CRFTagger(c=1.0, template="U:%x[0,0]\nB:%x[0,1]", max_epochs=2, random_state=0)
         tagger.fit(sentences, tags, checkpoint=tmp_path / "c")
 
     fit([[("a", "x"), ("b", "y"), ("a", "x")]], [["A", "B", "A"]])
@@ -133,7 +133,7 @@ def test_there_are_golden_files_of_this_version():
     [("sgdqn", "last"), ("sgdqn", "pair_last"), ("sgdqn", "gains.W"), ("asgd", "total.V")],
 )
 def test_states_of_other_sizes_are_refused(solver, name, tmp_path):
-    tagger = CRFTagger(template=TEMPLATE, solver=solver, random_state=0).fit(*corpus())
+    tagger = CRFTagger(c=1.0, template=TEMPLATE, solver=solver, random_state=0).fit(*corpus())
     contents = tagger._to_contents()
     contents.arrays[f"state.{name}"] = contents.arrays[f"state.{name}"][:-1]
     contents.about["class"] = "CRFTagger"

@@ -51,7 +51,7 @@ def test_odd_parameters(parameters, what):
 )
 def test_odd_sentences(sentences, tags, what):
     with pytest.raises(ValueError, match=what):
-        CRFTagger().fit(sentences, tags)
+        CRFTagger(c=1.0).fit(sentences, tags)
 
 
 def test_odd_sentences_to_predict(fitted):
@@ -74,7 +74,7 @@ def test_odd_sentences_to_predict(fitted):
 
 def test_a_template_has_no_place_where_tokens_bring_features():
     with pytest.raises(ValueError, match="the tokens bring their features, so there is none"):
-        CRFTagger(template=TEMPLATE).fit([[["a"]]], [["X"]])
+        CRFTagger(c=1.0, template=TEMPLATE).fit([[["a"]]], [["X"]])
 
 
 def test_divergence_is_told():

@@ -27,9 +27,9 @@ def test_a_file_is_the_same_as_its_sentences(in_files, tmp_path, monkeypatch):
     monkeypatch.setattr("monro.data.files.BLOCK", 200)
     sentences, tags = corpus(columns=2)
     path = write(tmp_path / "train.txt", sentences, tags)
-    tagger = CRFTagger(random_state=0).fit(sentences, tags)
+    tagger = CRFTagger(c=1.0, random_state=0).fit(sentences, tags)
     options = {"folder": tmp_path} if in_files else {}
-    other = CRFTagger(random_state=0).fit_file(path, **options)
+    other = CRFTagger(c=1.0, random_state=0).fit_file(path, **options)
     assert other.classes_.tolist() == tagger.classes_.tolist()
     if not in_files:  # which are read in another order
         assert other.state_features_ == tagger.state_features_
@@ -41,17 +41,17 @@ def test_odd_files(tmp_path):
     path = tmp_path / "odd.txt"
     path.write_text("a X\nb\n")
     with pytest.raises(DataError, match="line 2: the line has 1 columns, those before it 2"):
-        CRFTagger().fit_file(path)
+        CRFTagger(c=1.0).fit_file(path)
     path.write_text("\n\n")
     with pytest.raises(DataError, match="the file has no sentences"):
-        CRFTagger().fit_file(path)
+        CRFTagger(c=1.0).fit_file(path)
     path.write_text("a X\n")
     with pytest.raises(DataError, match="asks for column 1, the tokens have columns 0 to 0"):
-        CRFTagger(template="U:%x[0,1]\nB").fit_file(path)
+        CRFTagger(c=1.0, template="U:%x[0,1]\nB").fit_file(path)
     with pytest.raises(DataError, match="standard input cannot be read twice"):
-        CRFTagger().fit_file("-")
+        CRFTagger(c=1.0).fit_file("-")
     with pytest.raises(ValueError, match="there is no such folder"):
-        CRFTagger().fit_file(path, folder=tmp_path / "none")
+        CRFTagger(c=1.0).fit_file(path, folder=tmp_path / "none")
 
 
 # ------------------------------------------------------------------------------- larger than memory
@@ -84,7 +84,7 @@ def test_chunks_arrow_and_parquet_give_the_bits_of_lists(tmp_path, monkeypatch, 
     pq.write_table(table.slice(40), folder / "b.parquet")
 
     def fitted(*arguments):
-        tagger = CRFTagger(random_state=0, max_epochs=4, warm_start=known)
+        tagger = CRFTagger(c=1.0, random_state=0, max_epochs=4, warm_start=known)
         if known:  # with other tags and features
             tagger.fit([[("it", "t"), ("rains", "s")]], [["P", "V"]])
         return weights_of(tagger.fit(*arguments))
@@ -101,9 +101,9 @@ def test_chunks_arrow_and_parquet_give_the_bits_of_lists(tmp_path, monkeypatch, 
 def test_chunks_of_features():
     sentences, tags = corpus()
     lists = [[list(token) for token in sentence] for sentence in sentences]
-    chunked = CRFTagger(random_state=0, max_epochs=3).fit(in_chunks(lists, tags))
+    chunked = CRFTagger(c=1.0, random_state=0, max_epochs=3).fit(in_chunks(lists, tags))
     assert weights_of(chunked) == weights_of(
-        CRFTagger(random_state=0, max_epochs=3).fit(lists, tags)
+        CRFTagger(c=1.0, random_state=0, max_epochs=3).fit(lists, tags)
     )
 
 
@@ -112,13 +112,13 @@ def test_chunks_go_on_from_a_checkpoint(tmp_path):
     path = tmp_path / "checkpoint"
 
     def fitted(epochs, checkpoint=None):
-        tagger = CRFTagger(random_state=0, max_epochs=epochs)
+        tagger = CRFTagger(c=1.0, random_state=0, max_epochs=epochs)
         return weights_of(tagger.fit(in_chunks(sentences, tags), checkpoint=checkpoint))
 
     fitted(2, path)
     assert fitted(5, path) == fitted(5)
     with pytest.raises(CheckpointError, match="the data differs"):
-        CRFTagger(random_state=0).fit(in_chunks(sentences[1:], tags[1:]), checkpoint=path)
+        CRFTagger(c=1.0, random_state=0).fit(in_chunks(sentences[1:], tags[1:]), checkpoint=path)
 
 
 @pytest.mark.parametrize(
@@ -138,13 +138,13 @@ def test_chunks_go_on_from_a_checkpoint(tmp_path):
 )
 def test_odd_chunks(chunks, what):
     with pytest.raises(ValueError, match=what):
-        CRFTagger().fit(iter(chunks))
+        CRFTagger(c=1.0).fit(iter(chunks))
 
 
 def test_odd_tables(tmp_path):
     def failure(table, tags=None, **options):
         with pytest.raises(ValueError, match=r".") as caught:
-            CRFTagger().fit(table, tags, **options)
+            CRFTagger(c=1.0).fit(table, tags, **options)
         assert "\n" not in str(caught.value)
         return str(caught.value)
 

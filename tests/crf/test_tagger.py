@@ -22,7 +22,7 @@ def as_dicts(sentences):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_it_learns(solver):
-    tagger = CRFTagger(template=TEMPLATE, solver=solver, random_state=0).fit(*corpus())
+    tagger = CRFTagger(c=1.0, template=TEMPLATE, solver=solver, random_state=0).fit(*corpus())
     sentences, tags = corpus(seed=1)
     assert tagger.predict(sentences) == tags
     assert tagger.score(sentences, tags) == 1.0
@@ -41,14 +41,14 @@ def test_it_learns(solver):
 )
 def test_other_forms_of_sentences(make):
     sentences, tags = corpus()
-    tagger = CRFTagger(random_state=0).fit(make(sentences), tags)
+    tagger = CRFTagger(c=1.0, random_state=0).fit(make(sentences), tags)
     assert tagger.predict(make(sentences)) == tags
 
 
 def test_the_same_seed_the_same_bits():
-    a, b = (CRFTagger(random_state=3).fit(*corpus()) for _ in range(2))
+    a, b = (CRFTagger(c=1.0, random_state=3).fit(*corpus()) for _ in range(2))
     assert a.state_features_ == b.state_features_
-    assert a.state_features_ != CRFTagger(random_state=4).fit(*corpus()).state_features_
+    assert a.state_features_ != CRFTagger(c=1.0, random_state=4).fit(*corpus()).state_features_
 
 
 def test_probabilities(fitted):
@@ -84,7 +84,7 @@ def test_what_it_has_learnt(fitted):
 def test_transitions_are_learnt():
     sentences = [["x"] * 6] * 20
     tags = [["A", "B"] * 3] * 20
-    tagger = CRFTagger(template="U:%x[0,0]\nB", random_state=0).fit(sentences, tags)
+    tagger = CRFTagger(c=1.0, template="U:%x[0,0]\nB", random_state=0).fit(sentences, tags)
     weights = tagger.transition_features_
     assert weights["A", "B"] > 0.5 > -0.5 > weights["A", "A"]
     assert tagger.predict([["x"] * 4])[0] in (["A", "B", "A", "B"], ["B", "A", "B", "A"])
@@ -101,7 +101,7 @@ def test_features_of_pairs_may_depend_on_tokens():
             names.append(names[-1] if word == "same" else "AB"[names[-1] == "A"])
         sentences.append(words)
         tags.append(names)
-    tagger = CRFTagger(template="U:%x[0,0]\nB:%x[0,0]", random_state=0).fit(sentences, tags)
+    tagger = CRFTagger(c=1.0, template="U:%x[0,0]\nB:%x[0,0]", random_state=0).fit(sentences, tags)
     assert tagger.predict(sentences[:50]) == tags[:50]
     assert tagger.n_parameters_ == 3 * 2 + 2 * 4
     assert sum(tagger.transition_features_.values()) == 0.0
@@ -110,7 +110,7 @@ def test_features_of_pairs_may_depend_on_tokens():
 def test_constraints():
     sentences = [["a", "b"], ["c", "b"]] * 20
     tags = [["B-X", "I-X"], ["O", "I-X"]] * 20
-    free = CRFTagger(template="U:%x[0,0]\nB", random_state=0).fit(sentences, tags)
+    free = CRFTagger(c=1.0, template="U:%x[0,0]\nB", random_state=0).fit(sentences, tags)
     assert free.predict([["c", "b"]]) == [["O", "I-X"]]
     free.set_params(constraints="BIO")
     assert free.predict([["c", "b"]]) != [["O", "I-X"]]
@@ -121,7 +121,7 @@ def test_constraints():
 
 
 def test_what_no_sequence_of_tags_is_valid_for():
-    tagger = CRFTagger(template="U:%x[0,0]\nB", constraints="BIOES", random_state=0)
+    tagger = CRFTagger(c=1.0, template="U:%x[0,0]\nB", constraints="BIOES", random_state=0)
     tagger.fit([["a", "b"]] * 5, [["B-X", "E-X"]] * 5)
     assert tagger.predict([["a", "b"] * 5]) == [["B-X", "E-X"] * 5]
     for method in (tagger.predict, tagger.predict_marginals, lambda X: tagger.predict_n_best(X, 2)):
@@ -142,7 +142,7 @@ def test_tags_that_lead_nowhere_are_not_taken():
 
 
 def test_scores_that_overflow_are_told():
-    tagger = CRFTagger(random_state=0).fit([[{"a": 1.0}, {"b": 1.0}]] * 9, [["A", "B"]] * 9)
+    tagger = CRFTagger(c=1.0, random_state=0).fit([[{"a": 1.0}, {"b": 1.0}]] * 9, [["A", "B"]] * 9)
     with pytest.raises(ValueError, match="sentence 0: its scores overflow"):
         tagger.predict([[{"a": 3e38}] * 3])
 
@@ -150,16 +150,16 @@ def test_scores_that_overflow_are_told():
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_pairs_alone(solver):
     sentences, tags = [["a"] * 4] * 50, [["A", "B"] * 2] * 50
-    tagger = CRFTagger(template="B\n", solver=solver, random_state=0).fit(sentences, tags)
+    tagger = CRFTagger(c=1.0, template="B\n", solver=solver, random_state=0).fit(sentences, tags)
     tagger.partial_fit(sentences, tags)
     assert tagger.transition_features_["A", "B"] > tagger.transition_features_["A", "A"]
     assert tagger.n_parameters_ == 4
-    none = CRFTagger(template="U:%x[0,0]\nB", solver=solver, random_state=0)
+    none = CRFTagger(c=1.0, template="U:%x[0,0]\nB", solver=solver, random_state=0)
     none.fit([["a", "b"]], [["A", "B"]]).partial_fit([["c", "b"]] * 5, [["A", "B"]] * 5)
 
 
 def test_weights_in_a_stream():
-    once, often, heavy = (CRFTagger(template=TEMPLATE, random_state=0) for _ in range(3))
+    once, often, heavy = (CRFTagger(c=1.0, template=TEMPLATE, random_state=0) for _ in range(3))
     for tagger in (once, often, heavy):
         tagger.partial_fit(*corpus())
     sentence, tags = [[("mouse",), ("runs",)]], [["N", "V"]]
@@ -173,7 +173,7 @@ def test_weights_in_a_stream():
 def test_light_sentences_are_no_divergence():
     sentences, tags = [["a"] * 200] * 5 + [["a"]] * 295, [["A", "B"] * 100] * 5 + [["A"]] * 295
     weight = [1.0] * 5 + [0.001] * 295
-    tagger = CRFTagger(template="U:%x[0,0]\nB", random_state=0, max_epochs=2)
+    tagger = CRFTagger(c=1.0, template="U:%x[0,0]\nB", random_state=0, max_epochs=2)
     tagger.fit(sentences, tags, sample_weight=weight)
     assert np.isfinite(tagger.log_loss(sentences, tags))
 
@@ -192,7 +192,7 @@ def _zero_loss(sentences):
 
 def test_a_failed_fit_leaves_the_model():
     X, y = [[{"a": 1.0}, {"b": 1.0}]] * 30, [["A", "B"]] * 30
-    tagger = CRFTagger(random_state=0).fit(X, y)
+    tagger = CRFTagger(c=1.0, random_state=0).fit(X, y)
     before, rate = tagger.state_features_, tagger.learning_rate_
     with pytest.raises(DivergenceError):
         tagger.set_params(learning_rate=1e9, c=1e9).fit(X * 2, y + [["B", "A"]] * 30)
@@ -204,7 +204,7 @@ def test_a_failed_fit_leaves_the_model():
 def test_weights_of_sentences():
     sentences = [["a"], ["a"], ["a"]]
     tags = [["X"], ["Y"], ["Y"]]
-    weighted = CRFTagger(random_state=0, max_epochs=200)
+    weighted = CRFTagger(c=1.0, random_state=0, max_epochs=200)
     tagger = weighted.fit(sentences, tags, sample_weight=[4.0, 1.0, 1.0])
     twice = clone(weighted).fit(sentences + [["a"]] * 3, [*tags, ["X"], ["X"], ["X"]])
     p, q = (each.predict_marginals([["a"]])[0][0]["X"] for each in (tagger, twice))
@@ -223,29 +223,31 @@ def test_weights_of_sentences():
 
 def test_hashed_features():
     sentences, tags = corpus()
-    tagger = CRFTagger(template=TEMPLATE, hash_bits=10, random_state=0).fit(sentences, tags)
+    tagger = CRFTagger(c=1.0, template=TEMPLATE, hash_bits=10, random_state=0).fit(sentences, tags)
     assert tagger.predict(sentences) == tags
     assert tagger.n_features_ == 1025
     assert all(name.startswith("#") for name, _ in tagger.state_features_)
     with pytest.raises(ValueError, match="features that are hashed are not counted"):
-        CRFTagger(hash_bits=10, cutoff=2).fit(sentences, tags)
+        CRFTagger(c=1.0, hash_bits=10, cutoff=2).fit(sentences, tags)
 
 
 def test_cutoff():
     sentences, tags = [["a", "a", "b"]], [["X", "X", "Y"]]
-    tagger = CRFTagger(template="U:%x[0,0]\nB", cutoff=2, random_state=0).fit(sentences, tags)
+    tagger = CRFTagger(c=1.0, template="U:%x[0,0]\nB", cutoff=2, random_state=0).fit(
+        sentences, tags
+    )
     assert {name for name, _ in tagger.state_features_} == {"U:a"}
 
 
 def test_threads():
     sentences, tags = corpus(n=200)
-    tagger = CRFTagger(template=TEMPLATE, n_jobs=2, random_state=0).fit(sentences, tags)
+    tagger = CRFTagger(c=1.0, template=TEMPLATE, n_jobs=2, random_state=0).fit(sentences, tags)
     assert tagger.predict(sentences) == tags
     assert threading.active_count() < 20
 
 
 def test_one_tag_and_one_token():
-    tagger = CRFTagger(random_state=0).fit([["a"]], [["X"]])
+    tagger = CRFTagger(c=1.0, random_state=0).fit([["a"]], [["X"]])
     assert tagger.predict([["b", "a"]]) == [["X", "X"]]
 
 
@@ -260,7 +262,7 @@ def test_scikit_learn_knows_it(fitted):
     again = pickle.loads(pickle.dumps(fitted))
     assert again.predict(sentences) == fitted.predict(sentences)
     search = GridSearchCV(
-        CRFTagger(template=TEMPLATE, random_state=0), {"max_epochs": [1, 10]}, cv=3
+        CRFTagger(c=1.0, template=TEMPLATE, random_state=0), {"max_epochs": [1, 10]}, cv=3
     )
     search.fit(sentences, tags)
     assert search.best_score_ == 1.0
@@ -268,7 +270,9 @@ def test_scikit_learn_knows_it(fitted):
 
 
 def test_tol_stops():
-    tagger = CRFTagger(template=TEMPLATE, tol=0.5, max_epochs=50, random_state=0).fit(*corpus())
+    tagger = CRFTagger(c=1.0, template=TEMPLATE, tol=0.5, max_epochs=50, random_state=0).fit(
+        *corpus()
+    )
     assert tagger.n_iter_ < 20
     assert "objective" in tagger.history_[0]
 
@@ -281,7 +285,7 @@ def test_a_sentence_of_a_hundred_thousand_tokens():
     long = [[token for sentence in sentences for token in sentence] * 2]
     long_tags = [[tag for sentence in tags for tag in sentence] * 2]
     assert len(long[0]) > 100_000
-    tagger = CRFTagger(template=TEMPLATE, max_epochs=2, random_state=0, learning_rate=1e-5)
+    tagger = CRFTagger(c=1.0, template=TEMPLATE, max_epochs=2, random_state=0, learning_rate=1e-5)
     tagger.fit(long, long_tags)
     assert tagger.predict(long) == long_tags
     assert np.isfinite(tagger.log_loss(long, long_tags))
@@ -290,7 +294,9 @@ def test_a_sentence_of_a_hundred_thousand_tokens():
 def test_a_thousand_tags():
     sentences = [[f"w{10 * k + j}" for j in range(10)] for k in range(100)]
     tags = [[f"T{word[1:]}" for word in sentence] for sentence in sentences]
-    tagger = CRFTagger(template="U:%x[0,0]\nB", max_epochs=2, learning_rate=1.0, random_state=0)
+    tagger = CRFTagger(
+        c=1.0, template="U:%x[0,0]\nB", max_epochs=2, learning_rate=1.0, random_state=0
+    )
     tagger.fit(sentences, tags)
     assert tagger.n_parameters_ == 1000 * 1000 + 1000**2
     assert tagger.score(sentences, tags) > 0.95
@@ -299,7 +305,7 @@ def test_a_thousand_tags():
 def test_conll_2000():
     train = read_conll(data_folder() / "conll2000/train.txt.gz")
     sentences, tags = train.tokens[:2000], train.tags[:2000]
-    tagger = CRFTagger(random_state=0, max_epochs=5, constraints="BIO").fit(sentences, tags)
+    tagger = CRFTagger(c=1.0, random_state=0, max_epochs=5, constraints="BIO").fit(sentences, tags)
     assert tagger.score(train.tokens[2000:3000], train.tags[2000:3000]) > 0.9
 
 
@@ -307,7 +313,7 @@ def test_skip_is_that_of_the_solver():
     sentences, tags = corpus(60)
     settings = {"solver": "sgdqn", "template": TEMPLATE, "learning_rate": 0.1, "random_state": 0}
     default, same, other = (
-        CRFTagger(**settings, skip=skip).fit(sentences, tags).log_loss(sentences, tags)
+        CRFTagger(c=1.0, **settings, skip=skip).fit(sentences, tags).log_loss(sentences, tags)
         for skip in (None, 15, 2)
     )
     assert default == same  # a quarter of the sentences, if they are few

@@ -52,7 +52,7 @@ def make_tagger(name, tagger, sentences):
 def make_taggers():
     sentences = [["the", "old", "dog"], ["a", "dog", "barks"], ["barks"]]
     tags = [["B-NP", "I-NP", "I-NP"], ["B-NP", "I-NP", "O"], ["O"]]
-    settings = {"random_state": 0, "max_epochs": 3, "constraints": "BIO"}
+    settings = {"random_state": 0, "max_epochs": 3, "constraints": "BIO", "c": 1.0}
     for solver in ("asgd", "sgdqn"):
         tagger = CRFTagger(**settings, solver=solver, template="U:%x[0,0]\nB\nB1:%x[0,0]")
         make_tagger(solver, tagger.fit(sentences, tags), sentences)

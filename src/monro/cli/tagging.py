@@ -54,6 +54,7 @@ def fit(
         "features": tagger.n_features_,
         "parameters": tagger.n_parameters_,
         "solver": tagger.solver,
+        "c": tagger._resolved_c,
         "learning_rate": tagger.learning_rate_,
         **chosen_strength(tagger),
         "epochs": tagger.n_iter_,

@@ -231,7 +231,7 @@ class FittedTagger(Estimator):
         --------
         >>> from monro import CRFTagger
         >>> X, y = [["a", "b"], ["b", "b"]], [["A", "B"], ["B", "B"]]
-        >>> CRFTagger(random_state=0).fit(X, y).log_loss(X, y) < 1.0
+        >>> CRFTagger(c=1.0, random_state=0).fit(X, y).log_loss(X, y) < 1.0
         True
         """
         problem = self._problem(sentences, tags)

@@ -26,7 +26,7 @@ class CRFTagger(Tagger):
     solver : {"asgd", "sgd", "sgdqn", "sgdqn-flawed"}
         Averaged stochastic gradient descent; without averaging; with a learnt gain for each weight.
         "sgdqn-flawed" is the version of 2009, for studies.
-    c : float or "auto"
+    c : "auto" or float
         As in CRF++: the larger, the weaker the regularisation. "auto" finds the one that predicts
         held-out sentences best, in about the time of one more fit, and then fits to all sentences
         (docs/tagging.md). `partial_fit` takes the c of an earlier fit, or 1.
@@ -105,7 +105,7 @@ class CRFTagger(Tagger):
         *,
         template: str | Path | None = None,
         solver: str = "asgd",
-        c: float | str = 1.0,
+        c: float | str = "auto",
         cutoff: int = 1,
         hash_bits: int | None = None,
         constraints: str | None = None,

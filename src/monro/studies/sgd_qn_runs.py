@@ -231,7 +231,7 @@ def _sentences(n: int) -> tuple[CRFTagger, Any, Any, Sentences]:
     train, test = data.conll2000()
     if n:
         train, test = (Sentences(each.tokens[:n], each.tags[:n]) for each in (train, test))
-    tagger = CRFTagger(template=TEMPLATE, cutoff=3, max_epochs=1, random_state=0)
+    tagger = CRFTagger(template=TEMPLATE, c=1.0, cutoff=3, max_epochs=1, random_state=0)
     tagger.fit(train.tokens, train.tags)
     # One test sentence has a tag that does not occur in training: it has no loss.
     tags = {tag for sentence in train.tags for tag in sentence}

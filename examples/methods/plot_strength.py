@@ -53,11 +53,14 @@ def show_path(ax, model):
 
 # %%
 # The fits of the path are short, and each sees four fifths of the rows. Do they judge strengths as
-# whole fits do? The crosses are whole fits with each strength; their loss is that of a quarter of
-# the digits, which no fit has seen.
+# whole fits do? The crosses are whole fits with each strength, in the units of scaled columns, as
+# those of the path; their loss is that of a quarter of the digits, which no fit has seen.
 
 alpha = column(model, "alpha")
-whole = [SoftmaxClassifier(alpha=a, random_state=0).fit(X, y).log_loss(new_X, new_y) for a in alpha]
+whole = [
+    SoftmaxClassifier(alpha=a, scale=True, random_state=0).fit(X, y).log_loss(new_X, new_y)
+    for a in alpha
+]
 
 fig, ax = plt.subplots()
 show_path(ax, model)
@@ -73,7 +76,7 @@ plt.show()
 
 X, y, names = capitals()
 lasso = LinearClassifier(loss="log", l1_ratio=1.0, random_state=0)
-lasso.fit(X[:20_000], y[:20_000])
+lasso.fit(X[:5_000], y[:5_000])
 
 fig, (top, bottom) = plt.subplots(2, sharex=True, height_ratios=(3, 2), figsize=(6.5, 5.0))
 show_path(top, lasso)

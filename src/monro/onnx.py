@@ -204,12 +204,11 @@ def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
         graph.add("Identity", scores, output=graph.outputs[1])
         return
     if calibrated:
-        slope, shift = model.calibration_
-        steeper = graph.add("Mul", single, slope)
+        single = graph.add("Mul", single, model.calibration_)
         if not binary:
-            graph.add("Softmax", steeper, axis=1, output=graph.outputs[1])
+            graph.add("Softmax", single, axis=1, output=graph.outputs[1])
             return
-        scores = graph.both_signs(graph.add("Add", steeper, shift))
+        scores = graph.both_signs(single)
     # σ(s_k), normalised, as the softmax of log σ(s_k): no division by a sum that underflows to 0.
     graph.add("Softmax", graph.log_sigmoid(scores), axis=1, output=graph.outputs[1])
 

@@ -14,7 +14,7 @@ from monro.checks.labels import apply_class_weight, encode_classes
 from monro.checks.rows import row_weights, validate_rows
 from monro.fitting.run import LabelledRows
 from monro.linear.base import LinearBase
-from monro.linear.calibration import fit_calibration
+from monro.linear.calibration import fit_slope
 from monro.linear.parameters import check_linear_parameters, has_partial_fit
 from monro.losses import CLASSIFICATION
 from monro.mapped.chunked_arrays import take_from_table
@@ -131,9 +131,9 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
     alpha_path_ : list of dict
         With alpha="auto", the strengths that were compared, from strong to weak: alpha, mean and
         standard_error of the loss of the rows held out, nonzeros (of the weights).
-    calibration_ : [slope, shift]
-        With alpha="auto", how scores become log-odds, found on the rows held out; not set for
-        loss="log" with two classes, whose scores are log-odds.
+    calibration_ : float
+        With alpha="auto", the factor by which scores become log-odds, found on the rows held out;
+        not set for loss="log" with two classes, whose scores are log-odds.
 
     References
     ----------
@@ -311,7 +311,7 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
     def _calibrate(self, scores: Array, y: Array, weight: Array) -> dict[str, Any]:
         if scores.shape[1] == 1 and self._loss_traits.gives_probabilities:
             return {}  # as they should be: the strength was chosen by their log-loss
-        return {"calibration_": list(fit_calibration(scores, y, weight))}
+        return {"calibration_": fit_slope(scores, y, weight)}
 
     def _strata(self, y: Array) -> Array | None:
         return y if np.unique(y, return_counts=True)[1].min() > 1 else None
@@ -398,13 +398,13 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
         """Return the probability of each class, for loss="log" or alpha="auto".
 
         One-vs-rest probabilities are normalised. With alpha="auto" they are found from the scores
-        by a slope (and for two classes a shift) that the rows held out determine
-        (``calibration_``); for loss="log" and two classes there is no need of it.
+        by a slope that the rows held out determine (``calibration_``), which loss="log" with two
+        classes does not need.
         """
         scores = self.decision_function(X)
-        slope, shift = self._calibration()
+        slope = self._slope()
         if scores.ndim == 1:
-            log_odds = slope * scores + shift
+            log_odds = slope * scores
             return np.column_stack([expit(-log_odds), expit(log_odds)])
         if hasattr(self, "calibration_"):
             return np.asarray(softmax(slope * scores, axis=1))
@@ -417,23 +417,22 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithm of `predict_proba`."""
         scores = self.decision_function(X)
-        slope, shift = self._calibration()
+        slope = self._slope()
         if scores.ndim == 1:
-            log_odds = slope * scores + shift
+            log_odds = slope * scores
             return np.column_stack([-np.logaddexp(0.0, log_odds), -np.logaddexp(0.0, -log_odds)])
         if hasattr(self, "calibration_"):
             return np.asarray(log_softmax(slope * scores, axis=1))
         log_odds = -np.logaddexp(0.0, -scores)
         return np.asarray(log_odds - np.logaddexp.reduce(log_odds, axis=1, keepdims=True))
 
-    def _calibration(self) -> tuple[float, float]:
-        """Return the slope and shift of scores."""
+    def _slope(self) -> float:
+        """Return the factor by which scores become log-odds."""
         if hasattr(self, "calibration_"):
-            slope, shift = self.calibration_
-            return slope, shift
+            return float(self.calibration_)
         if not self._loss_traits.gives_probabilities:
             raise AttributeError(
                 f"loss={self.loss!r}: probabilities are found by fit with alpha='auto' (of two "
                 "rows or more), not by partial_fit; use loss='log'"
             )
-        return 1.0, 0.0
+        return 1.0

@@ -34,6 +34,7 @@ class Fits(NamedTuple):
     epochs: int
 
 
+_FEWEST_STEPS = 20_000  # of each fit by steps on rows: few rows are visited more often
 # Of losses without kinks; with a ridge; with an L1 norm.
 _SMOOTH, _KINKED, _SPARSE = Fits("coordinate", 2), Fits("dual", 3), Fits("implicit", 5)
 
@@ -107,7 +108,10 @@ class LinearPathModel:
         self.n_jobs = n_jobs
         problems = estimator._problems(split.training.with_mean_weight_one(), columns)
         self.fits = fits_of(problems[0])
-        if SOLVERS[self.fits.solver].by_columns:
+        by_rows = not SOLVERS[self.fits.solver].by_columns
+        fewest = -(-_FEWEST_STEPS // self.n_rows) if by_rows else 1
+        self.epochs = max(self.fits.epochs, fewest)
+        if not by_rows:
             by_columns = columns_of(problems[0])
             problems = [problem._replace(columns=by_columns) for problem in problems]
         self.problems: list[Problem] = problems
@@ -136,7 +140,7 @@ class LinearPathModel:
         solver = make_solver(problem, self.fits.solver, eta0=self.rate)
         rng = np.random.default_rng(self.seed)
         state = solver.resume(*earlier, 0.0)
-        for _ in range(self.fits.epochs):
+        for _ in range(self.epochs):
             state = solver.begin_epoch(state)
             order = visiting_order(problem.examples.y.size, rng)
             solver.sweep(solver.rows_to_visit(order, state, rng), state)

@@ -117,6 +117,16 @@ def test_the_path_goes_on_while_a_rise_may_be_chance():
     assert len(path.alpha_path_) > 5
 
 
+def test_the_path_ends_where_the_penalty_makes_no_difference():
+    path, _ = follow(Curve(lambda x: 1.0 + np.maximum(x, 0.0)))
+    assert [round(np.log10(100 * r["alpha"]), 1) for r in path.alpha_path_][-1] == -1.0
+
+
+def test_a_penalty_that_leaves_no_weights_does_not_end_the_path():
+    path, _ = follow(Curve(lambda x: 1.0 + np.minimum(x, 0.0) / 10))
+    assert len(path.alpha_path_) == MOST_STRENGTHS
+
+
 def test_a_loss_that_only_falls_takes_the_weakest_strength():
     path, _ = follow(Curve(lambda x: x))
     assert len(path.alpha_path_) == MOST_STRENGTHS

@@ -44,6 +44,7 @@ def estimators():
     made += [LinearClassifier(loss="log", solver="coordinate", alpha=1e-3, l1_ratio=0.5)]
     made += [LinearRegressor(alpha=1e-3, l1_ratio=1.0, solver="coordinate")]
     made += [LinearClassifier(solver="implicit", alpha=1e-4, l1_ratio=0.5)]
+    made += [LinearClassifier(scale=True), LinearRegressor(scale=True)]
     for solver in WITH_INVERSE_T:
         made += [LinearClassifier(solver=solver, schedule="inverse-t", alpha=0.01)]
         # The first of these rates is 1/alpha: explicit steps on a squared loss would overshoot.

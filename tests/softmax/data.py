@@ -9,7 +9,7 @@ from tests.marks import thorough_unless
 
 STREAMING = ("implicit", "umax", "vanilla", "ove", "nce", "importance", "sco", "exact")
 ADAPTIVE = ("augment-reduce", "augment-reduce-printed", "ove-adaptive", "exact-adaptive")
-SOLVERS = (*STREAMING, *ADAPTIVE, "lbfgs")
+SOLVERS = (*STREAMING, *ADAPTIVE, "lbfgs", "coordinate")
 FORMS = (np.asarray, sp.csr_matrix)
 FRUIT = np.array(["apple", "fig", "kiwi", "lime", "pear", "plum"])
 

@@ -371,7 +371,7 @@ def test_a_warm_fit_of_every_solver_stays_near_a_solution(solver):
     X, y = make_data(n=400)
     model = SoftmaxClassifier(solver="lbfgs", warm_start=True, alpha=0.0, random_state=0).fit(X, y)
     before = model.coef_
-    rate = {} if solver == "lbfgs" else {"learning_rate": 1e-6}
+    rate = {} if solver in ("lbfgs", "coordinate") else {"learning_rate": 1e-6}
     model.set_params(solver=solver, max_epochs=2, **rate).fit(X, y)
     np.testing.assert_allclose(model.coef_, before, atol=2e-3)
 

@@ -45,6 +45,7 @@ def estimators():
         SoftmaxClassifier(sampling="uniform", **few),
         SoftmaxClassifier(init="zero", **few),
         SoftmaxClassifier(dtype="float64", **few),
+        SoftmaxClassifier(scale=True, alpha=1e-3, **few),
         # A reference, not fast: without trials of the rate.
         SoftmaxClassifier(alpha=0.0, examples_per_step=4, max_epochs=1, learning_rate=0.3),
     ]

@@ -52,6 +52,7 @@ def _softmax_jobs(every: bool) -> list[tuple[dict[str, Any], tuple[str, Any]]]:
             for sampling in (("auto", "uniform") if traits.classes else ("auto",))
             if traits.takes_rate
         ]
+        settings.append({"solver": "coordinate", "alpha": 0.1, "l1_ratio": 1.0})
     rows = [(form, X) for form, X in _matrices().items() if "wide" not in form]
     return list(product(settings, rows))
 

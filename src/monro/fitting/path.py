@@ -30,6 +30,9 @@ _FEW_ROWS = 3000  # with fewer, folds
 _FOLDS = 5
 _FEWEST_JUDGED, _MOST_JUDGED = 1000, 20_000
 _CLEARLY = 2.0  # standard errors by which a loss must exceed the least one to end the path
+# The path also ends when two strengths in a row have changed the loss by less than this part of it,
+# once it has fallen by a hundred times as much: weaker penalties make no difference.
+_FLAT, _FALLEN = 1e-4, 1e-2
 
 
 class PathModel(Protocol):
@@ -186,7 +189,7 @@ def follow_path(
     n_jobs: int = 1,
     parameter: Parameter = ALPHA,
 ) -> StrengthPath:
-    """Fit with weaker and weaker penalties, until the loss of the rows held out clearly rises.
+    """Fit with weaker and weaker penalties, until the loss of the rows held out rises or is flat.
 
     Parameters
     ----------
@@ -247,10 +250,26 @@ def follow_path(
             rise = losses - best
             if share @ rise > _CLEARLY * standard_error(rise, share):
                 break
+        if is_flat([record["mean"] for record in path]):
+            break
     if not path:
         name = parameter.name
         raise ValueError(f"{name}='auto': no strength gives a finite loss; give {name} a number")
     return StrengthPath(between_neighbours(path), path)
+
+
+def is_flat(means: Sequence[float]) -> bool:
+    """Return whether the last losses of a path are the same, after they had fallen.
+
+    Examples
+    --------
+    >>> is_flat([2.0, 1.0, 1.00001, 1.00002]), is_flat([2.0, 2.0, 2.0]), is_flat([2.0, 1.0, 0.9])
+    (True, False, False)
+    """
+    *before, last = means
+    if len(before) < 2 or not before[0] - last > _FALLEN * abs(last):
+        return False
+    return max(abs(before[-1] - last), abs(before[-2] - before[-1])) < _FLAT * abs(last)
 
 
 def standard_error(values: Array, share: Array) -> float:

@@ -31,7 +31,6 @@ from monro.linear.parameters import check_combination
 from monro.linear.path_model import (
     LinearPathModel,
     few_enough_for_columns,
-    fits_of,
     sample_rows,
     strongest_lasso,
 )
@@ -74,7 +73,11 @@ class LinearBase(Estimator):
 
     def _penalty(self) -> Penalty:
         """Return the penalty on the weights."""
-        ridge = Ridge(resolved_alpha(self, STREAM_ALPHA))
+        return self._penalty_of(resolved_alpha(self, STREAM_ALPHA))
+
+    def _penalty_of(self, alpha: float) -> Penalty:
+        """Return the penalty of this strength."""
+        ridge = Ridge(alpha)
         return ElasticNet(ridge.strength, float(self.l1_ratio)) if self.l1_ratio else ridge
 
     @property
@@ -122,7 +125,8 @@ class LinearBase(Estimator):
         numbers = numbers if chosen is None else numbers[chosen]
         # The columns are measured on all rows at once: that takes no target of those held out.
         rows = rows._replace(X=self._conditioning(run.rows).apply(rows.X))
-        problems = self._problems(rows, Columns(rows.X.shape[1]))
+        columns, n_jobs = used_columns(rows.X), self._threads()
+        problems = self._problems(rows, columns)
         if self.l1_ratio:
             strengths = lasso_strengths(strongest_lasso(problems, float(self.l1_ratio)))
         else:
@@ -131,7 +135,8 @@ class LinearBase(Estimator):
         splits = make_splits(rows, self._strata(rows.y), numbers, run.seed, self.cv)
         if not splits:
             return StrengthPath(STREAM_ALPHA, [])._asdict()
-        models = [LinearPathModel(self, split, fits_of(problems[0]), run.seed) for split in splits]
+        each = n_jobs if len(splits) == 1 else 1
+        models = [LinearPathModel(self, split, columns, run.seed, each) for split in splits]
 
         def keep() -> None:
             for model in models:
@@ -140,7 +145,7 @@ class LinearBase(Estimator):
         with Progress(self.verbose > 0, "strength", strengths.size, n) as progress:
             weights = [model.held_out.weight for model in models]
             path = follow_path(
-                models, weights, n, strengths, progress.step, keep=keep, n_jobs=self._threads()
+                models, weights, n, strengths, progress.step, keep=keep, n_jobs=n_jobs
             )
         scores = np.concatenate([model.kept for model in models])
         y = np.concatenate([model.held_out.y for model in models])

@@ -1,23 +1,28 @@
 """The models of the path of strengths that alpha="auto" compares (`monro.fitting.path`)."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from sklearn.base import clone
 from sklearn.utils.extmath import safe_sparse_dot
 
+from monro.fitting.order import visiting_order
 from monro.fitting.path import Split
 from monro.fitting.run import LabelledRows
 from monro.linear.algorithms.dual import derivatives
+from monro.linear.columns import Columns
 from monro.linear.examples import add_all
 from monro.linear.objective import mean_loss
-from monro.linear.problem import Problem
+from monro.linear.problem import Problem, columns_of
+from monro.linear.rate import choose_rate
+from monro.linear.solvers import SOLVERS, make_solver
 from monro.mapped.chunked_arrays import is_mapped
 from monro.mapped.matrices import load_rows
 from monro.rows import Array
 
-_MOST_ENTRIES = 1 << 23  # of the rows that strengths are compared on
+# The rows that strengths are compared on have at most so many entries, but so many rows are taken.
+_MOST_ENTRIES, _FEWEST_ROWS = 1 << 21, 10_000
 # A whole fit with alpha="auto" uses columns, too, which are a second copy of the rows.
 _MOST_BY_COLUMNS = 1 << 24
 
@@ -49,7 +54,7 @@ def sample_rows(rows: LabelledRows, seed: int) -> tuple[LabelledRows, Array | No
     """Return as many rows as strengths are compared on, in memory, and their numbers if not all."""
     n = rows.y.size
     entries = rows.X.size if isinstance(rows.X, np.ndarray) else rows.X.data.size
-    most = max(1, n * _MOST_ENTRIES // max(1, entries))
+    most = max(_FEWEST_ROWS, n * _MOST_ENTRIES // max(1, entries))
     if most >= n and not is_mapped(rows.X):
         return rows, None
     chosen = np.sort(np.random.default_rng(seed).choice(n, min(n, most), replace=False))
@@ -80,57 +85,69 @@ def best_constant(problem: Problem) -> float:
 
 
 class LinearPathModel:
-    """A linear estimator that is fitted with one strength after the other.
+    """A linear model, or one for each class, fitted with one strength after the other.
 
     Parameters
     ----------
     estimator : LinearClassifier or LinearRegressor
-        Its loss and penalty are used.
+        Its losses, targets and penalties are used.
     split : Split
-    fits : Fits
+    columns : Columns
+        The columns to train weights for.
     seed : int
+    n_jobs : int
+        The number of threads for models of several classes.
     """
 
-    def __init__(self, estimator: Any, split: Split, fits: Fits, seed: int):
+    def __init__(self, estimator: Any, split: Split, columns: Columns, seed: int, n_jobs: int):
+        self.estimator = estimator
         self.n_rows = split.training.y.size
-        self.training = split.training
         self.held_out = split.held_out
-        self.model = clone(estimator).set_params(
-            solver=fits.solver,
-            max_epochs=fits.epochs,
-            schedule="bottou",
-            learning_rate="auto",
-            decay=1.0,
-            skip=None,
-            center=False,
-            scale=False,
-            max_steps=None,
-            tol=None,
-            early_stopping=False,
-            warm_start=True,
-            n_jobs=None,
-            random_state=seed,
-            verbose=0,
-        )
-        self.model.set_callbacks()
-        self.model.n_features_in_ = estimator.n_features_in_
-        if hasattr(estimator, "classes_"):
-            self.model.classes_ = estimator.classes_
+        self.columns = columns
+        self.n_jobs = n_jobs
+        problems = estimator._problems(split.training.with_mean_weight_one(), columns)
+        self.fits = fits_of(problems[0])
+        if SOLVERS[self.fits.solver].by_columns:
+            by_columns = columns_of(problems[0])
+            problems = [problem._replace(columns=by_columns) for problem in problems]
+        self.problems: list[Problem] = problems
+        zero = np.zeros(columns.kept)
+        self.solutions = [(zero, estimator._first_intercept(problem)) for problem in problems]
+        self.seed = seed
+        self.rate = 1.0
+        if SOLVERS[self.fits.solver].takes_rate:
+            intercept, rng = self.solutions[0][1], np.random.default_rng(seed)
+            self.rate = choose_rate(problems[0], self.fits.solver, 1.0, rng, intercept)
         self.scores: Array = np.zeros(0)
         self.kept: Array = self.scores
 
     def refit(self, alpha: float) -> None:
         """Fit with another strength, from where the last fit ended."""
-        self.model.alpha = alpha
-        self.model._fit(self.training)
+        penalty = self.estimator._penalty_of(alpha)
+        problems = [problem._replace(penalty=penalty) for problem in self.problems]
+        if self.n_jobs == 1 or len(problems) == 1:
+            self.solutions = list(map(self._fit, problems, self.solutions))
+        else:
+            with ThreadPoolExecutor(self.n_jobs) as pool:
+                self.solutions = list(pool.map(self._fit, problems, self.solutions))
+
+    def _fit(self, problem: Problem, earlier: tuple[Array, float]) -> tuple[Array, float]:
+        """Return the weights and the intercept after a few epochs."""
+        solver = make_solver(problem, self.fits.solver, eta0=self.rate)
+        rng = np.random.default_rng(self.seed)
+        state = solver.resume(*earlier, 0.0)
+        for _ in range(self.fits.epochs):
+            state = solver.begin_epoch(state)
+            order = visiting_order(problem.examples.y.size, rng)
+            solver.sweep(solver.rows_to_visit(order, state, rng), state)
+        return solver.solution(state)
 
     def losses(self) -> Array:
         """Return the loss of each row that is held out."""
-        model = self.model
-        coef = np.atleast_2d(model.coef_)
+        coef = np.array([self.columns.widen(w) for w, _ in self.solutions])
         scores = safe_sparse_dot(self.held_out.X, coef.T, dense_output=True)
-        self.scores = np.asarray(scores + model.intercept_, dtype=np.float64)
-        losses: Array = model._losses_of(self.scores, self.held_out.y)
+        self.scores = np.asarray(scores + [b for _, b in self.solutions], dtype=np.float64)
+        losses: Array = self.estimator._losses_of(self.scores, self.held_out.y)
         return losses
 
     def keep(self) -> None:
@@ -139,4 +156,4 @@ class LinearPathModel:
 
     def count_nonzeros(self) -> int:
         """Return the number of weights that are not zero."""
-        return int(np.count_nonzero(self.model.coef_))
+        return sum(int(np.count_nonzero(w)) for w, _ in self.solutions)

@@ -13,13 +13,14 @@ from monro.fitting.epochs import train, train_batch
 from monro.fitting.path import (
     StrengthPath,
     follow_path,
+    lasso_strengths,
     make_splits,
     needs_path,
     resolved_alpha,
     ridge_strengths,
 )
 from monro.fitting.run import LabelledRows, Run
-from monro.mapped.chunked_arrays import count_codes
+from monro.mapped.chunked_arrays import count_codes, is_mapped
 from monro.mapped.matrices import in_memory
 from monro.progress import Progress
 from monro.rows import Array
@@ -49,7 +50,7 @@ from monro.softmax.training.continuation import (
 from monro.softmax.training.initial import local_variables, new_softmax_state, reset
 from monro.softmax.training.lbfgs import fit_lbfgs
 from monro.softmax.training.monitoring import LossSample, sample_for_loss
-from monro.softmax.training.path_model import SoftmaxPathModel
+from monro.softmax.training.path_model import SoftmaxPathModel, strongest_l1
 from monro.softmax.training.planning import STREAM_ALPHA, explain, make_plan
 from monro.softmax.training.problem import SoftmaxProblem, in_precision, make_problem
 from monro.softmax.training.rate import choose_rate, theorem_rate
@@ -144,7 +145,11 @@ class SoftmaxBase(PosteriorSummary):
         if not splits:
             return StrengthPath(STREAM_ALPHA, [])._asdict()
         models = [SoftmaxPathModel(self, split, self.classes_, run.seed, unit) for split in splits]
-        strengths = ridge_strengths(unit)
+        if self.l1_ratio > 0.0:  # then the path begins where all weights are 0
+            strongest = strongest_l1(rows, self.classes_.size, bool(self.fit_intercept))
+            strengths = lasso_strengths(strongest * rows.y.size / float(self.l1_ratio))
+        else:
+            strengths = ridge_strengths(unit)
         with Progress(self.verbose > 0, "strength", strengths.size, rows.y.size) as progress:
             weights = [model.weight for model in models]
             path = follow_path(models, weights, rows.y.size, strengths, progress.step)
@@ -170,8 +175,10 @@ class SoftmaxBase(PosteriorSummary):
             slots = assign_slots(class_order(plan), counts, rng, sums)
         else:
             slots = earlier.weights.slots
-        if steps_on_batches(plan):
+        if steps_on_batches(plan) or self._traits.by_columns:
             X = in_memory(X)
+        if is_mapped(X):
+            plan = plan._replace(coordinate_epochs=0)
         problem = make_problem(X, sqnorm, rows.y, rows.weight, slots)
         sampler = self._sampler(plan, problem, rng)
         loss_sample = sample_for_loss(held_out or rows, n_classes)
@@ -230,6 +237,8 @@ class SoftmaxBase(PosteriorSummary):
         earlier: SoftmaxFit | None,
     ) -> tuple[Plan, int]:
         """Return the plan with its learning rate, and the number of trials."""
+        if not self._traits.takes_rate:
+            return plan, 0
         if run.resumes:
             assert run.checkpoint is not None
             first = run.checkpoint.about("history")[0]["rate"]
@@ -370,7 +379,7 @@ class SoftmaxBase(PosteriorSummary):
         # unknown: within a batch the rate is constant.
         epochs_before = 0 if earlier is None else earlier.epochs
         fallen = (1.0 + epochs_before) ** -2 if plan.decay is None else plan.decay**epochs_before
-        plan = plan._replace(epochs=1, exact_epochs=0, decay=1.0)
+        plan = plan._replace(epochs=1, exact_epochs=0, coordinate_epochs=0, decay=1.0)
         partial_state = None if earlier is None else earlier.partial
         partial_state = partial_state or new_partial_state(problem.counts[:0], problem.size, plan)
         problem.counts[: partial_state.counts.size] += partial_state.counts

@@ -42,7 +42,7 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
 
     Maximises the likelihood: minimises, over a weight vector and an intercept for each class,
 
-    .. math:: \frac{\alpha}{2}\|W\|^2
+    .. math:: \alpha\Bigl(\rho\|W\|_1 + \frac{1-\rho}{2}\|W\|^2\Bigr)
         + \frac{1}{N}\sum_i \Bigl[\log\sum_k e^{s_{ik}} - s_{iy_i}\Bigr],
         \quad s_{ik} = x_i\cdot w_k + b_k
 
@@ -56,8 +56,11 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
     solver : str
         "implicit", "umax", "vanilla" and "sco" are unbiased; "augment-reduce" maximises a lower
         bound of the likelihood; "ove", "nce" and "importance" are the biased methods they replace;
-        "exact" and "lbfgs" use all classes. "augment-reduce-printed", "ove-adaptive" and
-        "exact-adaptive" are those of paper 001's experiments. docs/softmax.md compares them.
+        "exact" and "lbfgs" use all classes. "coordinate" is coordinate descent, for sparse weights
+        (l1_ratio > 0) and for an accurate optimum of any fit with up to some thousand classes: it
+        has no learning rate, needs the rows in memory, and uses one thread.
+        "augment-reduce-printed", "ove-adaptive" and "exact-adaptive" are those of paper 001's
+        experiments. docs/softmax.md compares them.
     link : {"softmax", "probit", "logistic"}
         How scores become probabilities: the chosen class is the one of highest utility, its score
         plus Gumbel, Gaussian or logistic noise. The last two are for "augment-reduce"
@@ -79,12 +82,19 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         The default depends on the solver: 1 and 16 (80 to 320 for "neighbour"); 100 and 5 for the
         biased methods.
     alpha : "auto" or float
-        Strength of the ridge on the weights; intercepts are not penalised. With it, a step of
+        Strength of the penalty on the weights; intercepts are not penalised. With it, a step of
         "augment-reduce" is on all weights, O(K·D), not on those of the classes drawn. "auto" is the
         strength that predicts rows best which were held out: a path of short fits, from strong
         to weak, is judged by their log-loss, in five folds of fewer than 3,000 rows, else on one
         hold-out; then all rows are fitted. A fit that continues an earlier one (warm_start,
         `partial_fit`) takes its strength; `partial_fit` on its own takes 1e-6.
+    l1_ratio : float
+        The share ρ of the L1 norm in the penalty, from 0 (a ridge) to 1 (a lasso). Above 0 the
+        weights that do not help are exactly 0, and `sparsify` makes the model small. For
+        "coordinate" and "implicit" (with one example per step). "implicit" then takes the last
+        fifth of its epochs by coordinate descent; except with early_stopping or tol, with more than
+        4,096 classes, in `partial_fit`, and for rows larger than memory: there the weights are
+        less sparse than at the optimum.
     cv : int, splitter or iterable, optional
         How alpha="auto" holds rows out: a number of folds, a splitter of scikit-learn
         (``TimeSeriesSplit(5)``), or a list of pairs of indices, as
@@ -188,6 +198,9 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
     >>> scores = X @ model.coef_.T / 16 + model.intercept_
     >>> bool(np.allclose(scores, model.decision_function(X / 16), atol=1e-3))
     True
+    >>> lasso = SoftmaxClassifier(alpha=0.01, l1_ratio=1.0, random_state=0).fit(X / 16, y)
+    >>> int(np.count_nonzero(lasso.coef_)), lasso.coef_.size
+    (71, 640)
     """
 
     def __init__(
@@ -201,6 +214,7 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         examples_per_step: int | None = None,
         classes_per_step: int | None = None,
         alpha: float | Literal["auto"] = "auto",
+        l1_ratio: float = 0.0,
         cv: Any = None,
         learning_rate: float | str = "auto",
         epoch_decay: float | None = None,
@@ -230,6 +244,7 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         self.examples_per_step = examples_per_step
         self.classes_per_step = classes_per_step
         self.alpha = alpha
+        self.l1_ratio = l1_ratio
         self.cv = cv
         self.learning_rate = learning_rate
         self.epoch_decay = epoch_decay

@@ -49,6 +49,9 @@ def check_softmax_parameters(estimator: Any) -> None:
                 "posterior='gaussian' needs a prior: give alpha > 0, its precision is alpha times "
                 "the number of examples"
             )
+    check_number("l1_ratio", estimator.l1_ratio, 0.0)
+    if estimator.l1_ratio > 1:
+        raise ValueError(f"l1_ratio={estimator.l1_ratio!r}: it must be <= 1 (1 is a lasso)")
     _check_combination(estimator)
     fixed = in_units_of_columns(estimator)
     if fixed is not None and not isinstance(estimator.scale, str) and estimator.scale:
@@ -86,20 +89,31 @@ def _check_combination(estimator: Any) -> None:
             f"solver={solver!r} has no formulation={estimator.formulation!r}: leave it 'auto', or "
             f"use one of {', '.join(map(repr, valid))}"
         )
+    if estimator.l1_ratio > 0 and not traits.takes_l1:
+        able = solvers_that(lambda t: t.takes_l1)
+        raise ValueError(
+            f"l1_ratio={estimator.l1_ratio!r}: the penalty of solver={solver!r} is a ridge; leave "
+            f"l1_ratio=0, or use {able}"
+        )
+    if estimator.l1_ratio > 0 and (estimator.examples_per_step or 1) > 1:
+        raise ValueError(
+            f"l1_ratio={estimator.l1_ratio!r} with solver={solver!r} takes one example per step: "
+            "leave examples_per_step=None"
+        )
     if traits.classes is None:
         for name in ("sampling", "classes_per_step"):
             if getattr(estimator, name) not in (None, "auto"):
                 raise ValueError(
                     f"solver={solver!r} uses all classes at every step: leave {name} at its default"
                 )
-    if traits.is_full_batch:
+    if not traits.takes_rate:
         for name in ("examples_per_step", "epoch_decay"):
             if getattr(estimator, name) is not None:
                 raise ValueError(f"solver={solver!r} takes no {name}: leave it None")
         if estimator.learning_rate != "auto":
             raise ValueError(f"solver={solver!r} takes no learning_rate: leave it 'auto'")
-        if estimator.early_stopping:
-            able = solvers_that(lambda t: t.takes_rate)
+        if traits.is_full_batch and estimator.early_stopping:
+            able = solvers_that(lambda t: not t.is_full_batch)
             raise ValueError(f"solver={solver!r} has no early stopping: use {able}")
     if sampling is not None and sampling.needs_local_variables and not traits.formulations:
         able = solvers_that(lambda t: t.formulations)

@@ -19,15 +19,27 @@ class Plan(NamedTuple):
     decay: float | None  # factor of the rate per epoch
     delta: float  # threshold δ of U-max
     radius: float | None  # bound on the weights of each class
-    alpha: float  # strength of the ridge
+    alpha: float  # strength of the penalty
     damping: float  # δ, relative learning rate of intercepts; 0 without intercepts
     stiffness: float  # κ of the normaliser of the "raman" formulation; 0: always exact
     dtype: str
+    l1_ratio: float = 0.0  # the share of the L1 norm in the penalty; the rest is a ridge
+    coordinate_epochs: int = 0  # last epochs, of coordinate descent
 
     @property
     def is_raman(self) -> bool:
         """Whether steps are on Raman et al.'s double sum (paper 000, eq. 8)."""
         return self.formulation == "raman"
+
+    @property
+    def l1_strength(self) -> float:
+        """The factor of ``‖W‖₁`` in the penalty."""
+        return self.alpha * self.l1_ratio
+
+    @property
+    def ridge_strength(self) -> float:
+        """The factor of ``‖W‖²/2`` in the penalty."""
+        return self.alpha * (1.0 - self.l1_ratio)
 
     @property
     def uses_all_classes(self) -> bool:

@@ -109,6 +109,8 @@ class Traits(NamedTuple):
     is_implicit: bool = False
     is_variational: bool = False  # augment and reduce: has local variables, fits a posterior
     is_full_batch: bool = False  # every iteration is on all rows
+    by_columns: bool = False  # takes epochs of coordinate descent only
+    takes_l1: bool = False  # the penalty may have an L1 norm
     maximises_one_vs_each: bool = False  # its bound of the likelihood is one-vs-each
     rate: float | None = None  # default learning rate; None: by a search
     decay: float = 0.9  # factor of the rate per epoch (paper 000, section 4.1)
@@ -138,7 +140,13 @@ _AUGMENT_REDUCE = _ADAPTIVE._replace(links=tuple(LINKS), is_variational=True)
 # sampling="uniform" and classes_per_step.
 SOLVERS = {
     "implicit": Traits(
-        _implicit, _BOTH, sampling="neighbour", few=256, is_implicit=True, damping=0.1
+        _implicit,
+        _BOTH,
+        sampling="neighbour",
+        few=256,
+        is_implicit=True,
+        damping=0.1,
+        takes_l1=True,
     ),
     "umax": Traits(_umax, _BOTH, sampling="frequency", is_bounded=True),
     "vanilla": Traits(_vanilla, _BOTH, sampling="frequency"),
@@ -172,6 +180,9 @@ SOLVERS = {
     "exact": Traits(lambda context: Exact(), classes=None),
     "exact-adaptive": _ADAPTIVE._replace(e_step=lambda link: ExactModel(), classes=None),
     "lbfgs": Traits(classes=None, has_partial_fit=False, takes_rate=False, is_full_batch=True),
+    "coordinate": Traits(
+        classes=None, has_partial_fit=False, takes_rate=False, by_columns=True, takes_l1=True
+    ),
 }
 
 

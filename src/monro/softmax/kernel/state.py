@@ -49,6 +49,14 @@ def multiply_out(state: State) -> None:
     scale[:] = 1.0
 
 
+def l1_norm_of(state: State, strength: float) -> float:
+    """Return ``strength ‖W‖₁``."""
+    if strength == 0.0:
+        return 0.0
+    sums = np.abs(state.W).sum(axis=1, dtype=np.float64).ravel()  # over features: one for a slot
+    return float(strength * (state.scale.astype(np.float64) @ sums))
+
+
 def ridge_of(state: State, alpha: float) -> float:
     """Return ``alpha/2 ‖W‖²``."""
     if alpha == 0.0:

@@ -48,6 +48,8 @@ def make_plan(estimator: Any, n_classes: int, mean_sqnorm: float) -> Plan:
         damping=traits.damping * length if estimator.fit_intercept else 0.0,
         stiffness=0.0 if sampling == ALL else 1.0 / (_NORMALISER_RATE * length),
         dtype=estimator.dtype,
+        l1_ratio=float(estimator.l1_ratio),
+        coordinate_epochs=_coordinate_epochs(estimator, traits, n_classes),
     )
 
 
@@ -99,15 +101,36 @@ def _exact_epochs(estimator: Any, sampling: str, n_classes: int) -> int:
     return int(estimator.max_epochs) // _EXACT_SHARE if automatic and few and known_end else 0
 
 
+def _coordinate_epochs(estimator: Any, traits: Traits, n_classes: int) -> int:
+    """Return the number of last epochs that are of coordinate descent.
+
+    After stochastic steps they make those weights 0 that the noise of the steps keeps from it.
+    """
+    if traits.by_columns:
+        return int(estimator.max_epochs)
+    known_end = _decay(estimator, 1) is None
+    if not known_end or not ends_sparse(estimator, n_classes):
+        return 0
+    return -(-int(estimator.max_epochs) // _EXACT_SHARE)
+
+
+def ends_sparse(estimator: Any, n_classes: int) -> bool:
+    """Return whether the weights are to be sparse, and classes few enough to use all of them."""
+    return bool(estimator.l1_ratio > 0.0 and n_classes <= MAX_EXACT_CLASSES)
+
+
 def explain(estimator: Any, plan: Plan, n_classes: int, trials: int) -> str:
     """Return a line that says how each "auto" was resolved and why; empty if none was used."""
     parts = []
-    if estimator.sampling == "auto" and plan.uses_all_classes:
+    stochastic = plan.coordinate_epochs < plan.epochs
+    if stochastic and estimator.sampling == "auto" and plan.uses_all_classes:
         parts.append(f"sampling: all {n_classes} classes at every step, because they are few")
-    elif estimator.sampling == "auto":
+    elif stochastic and estimator.sampling == "auto":
         many = f"{plan.classes} of {n_classes:,} classes a step"
         end = f", all in the last {plan.exact_epochs} epochs" if plan.exact_epochs else ""
         parts.append(f"sampling: {many}, {SAMPLING[plan.sampling].description}{end}")
+    if 0 < plan.coordinate_epochs < plan.epochs:
+        parts.append(f"the last {plan.coordinate_epochs} epochs: coordinate descent")
     if estimator.formulation == "auto" and SOLVERS[plan.solver].formulations:
         exact = "with the normaliser exact" if plan.uses_all_classes else "from a warm start"
         why = exact if plan.is_raman else "as in the paper"

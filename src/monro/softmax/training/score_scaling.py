@@ -51,6 +51,7 @@ def confident_root(
     slopes: Callable[[float], Array],
     weight: Array,
     ridge: float,
+    l1: float = 0.0,
     *,
     errors: float,
     unseen: float,
@@ -79,9 +80,9 @@ def confident_root(
     margin = errors * np.sqrt(variance)
 
     def slope(c: float) -> float:
-        return float(weight @ slopes(c) + 2.0 * c * ridge + margin)
+        return float(weight @ slopes(c) + 2.0 * c * ridge + l1 + margin)
 
-    if mean + 2.0 * ridge + margin >= 0.0:
+    if mean + 2.0 * ridge + l1 + margin >= 0.0:
         return 1.0
     if slope(_LARGEST_SCALE) <= 0.0:
         return _LARGEST_SCALE
@@ -107,7 +108,7 @@ def is_scaling_due(plan: Plan, epochs: int) -> bool:
     return 2 * epochs >= plan.epochs and (plan.epochs - epochs) % every == 0
 
 
-def best_training_scale(S: Array, sample: LossSample, ridge: float) -> float:
+def best_training_scale(S: Array, sample: LossSample, ridge: float, l1: float = 0.0) -> float:
     """Return c ≥ 1 that minimises the loss of ``c W, c b`` on the sample, plus c² times `ridge`.
 
     S are the scores of the sample. Return 1 where a larger c would gain little.
@@ -116,6 +117,7 @@ def best_training_scale(S: Array, sample: LossSample, ridge: float) -> float:
         lambda c: slopes_at(c, S, sample.codes),
         sample.weight,
         ridge,
+        l1,
         errors=_TRAINING_ERRORS,
         unseen=1.0 - sample.share,
         tolerance=_TRAINING_TOLERANCE,

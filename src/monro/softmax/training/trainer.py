@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from monro.blocks import LANES
+from monro.coordinate import Strengths
 from monro.errors import DivergenceError
 from monro.fitting.conditioning import AS_GIVEN, Conditioning
 from monro.fitting.order import RowOrder, blocks_per_read
@@ -18,7 +19,7 @@ from monro.mapped.page_requests import reading_rows
 from monro.penalties import RidgePerClass
 from monro.rows import Array
 from monro.softmax.kernel.layout import class_major
-from monro.softmax.kernel.state import State, multiply_out, ridge_of
+from monro.softmax.kernel.state import State, l1_norm_of, multiply_out, ridge_of
 from monro.softmax.kernel.sweep import (
     Ball,
     Scratch,
@@ -34,6 +35,7 @@ from monro.softmax.plan import Plan
 from monro.softmax.sampling.samplers import AllBlocks, Sampler
 from monro.softmax.solvers import SOLVERS, make_rule
 from monro.softmax.training.continuation import SoftmaxFit, folded, new_partial_state
+from monro.softmax.training.coordinate import CoordinateDescent
 from monro.softmax.training.monitoring import (
     LossSample,
     divergence_error,
@@ -42,6 +44,7 @@ from monro.softmax.training.monitoring import (
     sample_for_loss,
 )
 from monro.softmax.training.problem import SoftmaxProblem
+from monro.softmax.training.proximal import rows_per_proximal_step, take_proximal_step
 from monro.softmax.training.score_scaling import (
     best_training_scale,
     best_validation_scale,
@@ -143,9 +146,9 @@ class SoftmaxTrainer(Trainer):
         """Use this plan and sampler from now on."""
         self.plan, self.sampler = plan, sampler
         strength = np.zeros(self.state.bias.size, plan.dtype)
-        if plan.alpha > 0.0:
+        if plan.ridge_strength > 0.0:
             touched = sampler.expected_updates(self.problem.y, self.problem.counts)
-            strength[:] = plan.alpha / np.maximum(touched, 1e-30)
+            strength[:] = plan.ridge_strength / np.maximum(touched, 1e-30)
         self._penalty = RidgePerClass(strength)
         self._scratches = [
             new_scratch(plan.examples, sampler.per_step, plan.dtype) for _ in range(self.n_jobs)
@@ -156,6 +159,8 @@ class SoftmaxTrainer(Trainer):
     def visit_all(self, report: Report) -> Record:
         """Visit all rows; the loss is estimated from the classes drawn, before each step."""
         plan, n = self.plan, self.size
+        if plan.epochs - self.epochs <= plan.coordinate_epochs:
+            return {"loss": self._descent.epoch(self.state, report) / n}
         if not plan.uses_all_classes and plan.epochs - self.epochs <= plan.exact_epochs:
             blocks = self.state.bias.size // LANES
             self._set_plan(plan.with_all_classes(), AllBlocks(blocks, plan.dtype))
@@ -169,6 +174,12 @@ class SoftmaxTrainer(Trainer):
         self._scale_scores(self.epochs + 1)
         return {"loss": loss / n, "rate": rate}
 
+    @cached_property
+    def _descent(self) -> CoordinateDescent:
+        plan = self.plan
+        strengths = Strengths(plan.l1_strength, plan.ridge_strength, plan.damping > 0.0)
+        return CoordinateDescent(self.problem, strengths)
+
     def _borders(self, n: int) -> list[int]:
         """Return the borders of the parts of an epoch with a constant rate."""
         steps = -(-n // self.plan.examples)
@@ -178,6 +189,23 @@ class SoftmaxTrainer(Trainer):
 
     def visit(self, order: Array, rate: float, report: Report = no_report) -> float:
         """Step on the examples of `order` at a rate; return the sum of the rule's losses."""
+        plan = self.plan
+        if plan.l1_strength == 0.0:
+            return self._sweep(order, rate, report)
+        rate_of_row = rate / plan.examples
+        updates = self._row_length * (self.sampler.per_step + LANES)
+        n = rows_per_proximal_step(
+            rate_of_row, self.mean_sqnorm, self.state.W.size, updates, self.size
+        )
+        total = 0.0
+        for start in range(0, order.size, n):
+            part = order[start : start + n]
+            total += self._sweep(part, rate, report)
+            take_proximal_step(self.state, part.size * rate_of_row * plan.l1_strength)
+        return total
+
+    def _sweep(self, order: Array, rate: float, report: Report) -> float:
+        """Step on the examples of `order` at a rate, without the L1 norm."""
         plan, problem = self.plan, self.problem
         number = np.dtype(plan.dtype).type
         settings = Settings(
@@ -216,6 +244,12 @@ class SoftmaxTrainer(Trainer):
         return Ball(float(self.plan.radius), np.asarray(np.einsum("kf,kf->k", W, W)))
 
     @cached_property
+    def _row_length(self) -> float:
+        """The mean number of entries that are stored of a row."""
+        X = self.problem.X
+        return float((X.nnz if sp.issparse(X) else X.size) / X.shape[0])
+
+    @cached_property
     def _longest(self) -> float:
         """The Euclidean length of the longest row."""
         return float(np.sqrt(self.problem.sqnorm.max()))
@@ -225,7 +259,8 @@ class SoftmaxTrainer(Trainer):
         costly = is_too_costly(self.sample, self.problem.n_classes)
         if costly or not is_scaling_due(self.plan, epochs):
             return
-        c = best_training_scale(scores(self.weights(), self.sample.X), self.sample, self.ridge())
+        S = scores(self.weights(), self.sample.X)
+        c = best_training_scale(S, self.sample, self.ridge(), self.l1_norm())
         if c == 1.0:
             return
         state = self.state
@@ -303,11 +338,15 @@ class SoftmaxTrainer(Trainer):
 
     def ridge(self) -> float:
         """Return ``alpha/2 ‖W‖²``."""
-        return ridge_of(self.state, self.plan.alpha)
+        return ridge_of(self.state, self.plan.ridge_strength)
+
+    def l1_norm(self) -> float:
+        """Return ``alpha l1_ratio ‖W‖₁``."""
+        return l1_norm_of(self.state, self.plan.l1_strength)
 
     def sample_loss(self) -> float:
         """Return the exact objective of the sample, for the search for a learning rate."""
-        return self.sample.loss(self.weights()) + self.ridge()
+        return self.sample.loss(self.weights()) + self.ridge() + self.l1_norm()
 
     def objective(self) -> float:
         """Return the exact loss of a sample of the training rows."""
@@ -365,8 +404,10 @@ class SoftmaxTrainer(Trainer):
             record["multiple"] = best_validation_scale(weights, X, y, weight, self.n_jobs)
             weights = scaled_weights(weights, record["multiple"])
         local = None
-        if self.rows_key is not None and record.get("multiple", 1.0) == 1.0:
-            local = self.rows_key, self.state.u
+        # Coordinate descent leaves the local variables behind.
+        current = self.rows_key is not None and plan.coordinate_epochs == 0
+        if current and record.get("multiple", 1.0) == 1.0:
+            local = str(self.rows_key), self.state.u
         scaled = self.conditioning.changes
         partial = new_partial_state(self.problem.counts, self.size, plan)
         if scaled:  # the first batch, which is not scaled, has its own damping

@@ -47,5 +47,5 @@ for name, model in models.items():
     )
 ax.set_xlabel("probability of the most likely class")
 ax.set_ylabel("how often it was right")
-ax.legend()
+ax.legend(loc="lower right")
 plt.show()

@@ -25,7 +25,7 @@ from monro.rows import Array
 MOST_STRENGTHS = 13
 _STRONGEST_RIDGE = 100.0  # alpha·N, in units of the mean squared length of the rows
 _RIDGE_FACTOR = 10.0**0.5  # between neighbours
-_LASSO_FACTOR = 10.0**0.25
+_LASSO_FACTOR, _MOST_LASSO = 10.0**0.25, 17
 _FEW_ROWS = 3000  # with fewer, folds
 _FOLDS = 5
 _FEWEST_JUDGED, _MOST_JUDGED = 1000, 20_000
@@ -69,7 +69,7 @@ def ridge_strengths(unit: float, strongest: float = _STRONGEST_RIDGE) -> Array:
 
 def lasso_strengths(strongest: float) -> Array:
     """Return strengths ``alpha·N``, beginning with the weakest one that leaves no weight."""
-    return (strongest or 1.0) * _LASSO_FACTOR ** -np.arange(MOST_STRENGTHS)
+    return (strongest or 1.0) * _LASSO_FACTOR ** -np.arange(_MOST_LASSO)
 
 
 def resolved_alpha(estimator: Any, of_streams: float) -> float:

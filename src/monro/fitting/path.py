@@ -64,12 +64,14 @@ ALPHA = Parameter("alpha", lambda alpha, n_rows: alpha)
 
 def ridge_strengths(unit: float, strongest: float = _STRONGEST_RIDGE) -> Array:
     """Return strengths ``alpha·N``, from strong to weak, for rows of this mean squared length."""
-    return strongest * (unit or 1.0) * _RIDGE_FACTOR ** -np.arange(MOST_STRENGTHS)
+    factors: Array = _RIDGE_FACTOR ** -np.arange(MOST_STRENGTHS)
+    return strongest * (unit or 1.0) * factors
 
 
 def lasso_strengths(strongest: float) -> Array:
     """Return strengths ``alpha·N``, beginning with the weakest one that leaves no weight."""
-    return (strongest or 1.0) * _LASSO_FACTOR ** -np.arange(_MOST_LASSO)
+    factors: Array = _LASSO_FACTOR ** -np.arange(_MOST_LASSO)
+    return (strongest or 1.0) * factors
 
 
 def resolved_alpha(estimator: Any, of_streams: float) -> float:

@@ -191,7 +191,7 @@ def search(
 
 def newton_step(
     loss: Loss, y: Array, weight: Array, columns: Rows, strengths: Strengths, w: Array, model: Model
-) -> tuple[float, float, float]:
+) -> tuple[float, float, float, float]:
     """Take a step from the predictions in ``model.p``; change w in place.
 
     Parameters
@@ -210,6 +210,8 @@ def newton_step(
     -------
     total : float
         The sum of the losses before the step.
+    fall : float
+        What the model promises that F changes by.
     t : float
         The length of the step.
     c : float
@@ -222,4 +224,4 @@ def newton_step(
     c = minimise(columns, strengths, count, ENOUGH * violated, model)
     fall = c * slope_b + promised_fall(columns, strengths, count, c, w, model)
     t = search(loss, y, weight, strengths, count, fall, total, w, model)
-    return total, t, c
+    return total, fall, t, c

@@ -198,19 +198,18 @@ def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
     single = graph.scores(dense_coef(model), model.intercept_)
     scores = graph.both_signs(single) if binary else single
     graph.label(scores)
-    calibrated = hasattr(model, "calibration_")
-    has_proba = calibrated or model._loss_traits.gives_probabilities
+    has_proba = hasattr(model, "calibration_") or model._loss_traits.gives_probabilities
     if not has_proba or graph.wants_raw_scores():
         graph.add("Identity", scores, output=graph.outputs[1])
         return
-    if calibrated:
-        single = graph.add("Mul", single, model.calibration_)
-        if not binary:
-            graph.add("Softmax", single, axis=1, output=graph.outputs[1])
-            return
-        scores = graph.both_signs(single)
-    # σ(s_k), normalised, as the softmax of log σ(s_k): no division by a sum that underflows to 0.
-    graph.add("Softmax", graph.log_sigmoid(scores), axis=1, output=graph.outputs[1])
+    a, b = model._calibration()
+    if binary:
+        # σ(s), σ(-s) as the softmax of their logarithms, like one-vs-rest probabilities.
+        scores, a, b = graph.both_signs(graph.add("Mul", single, a)), 0.0, 1.0
+    # No division by a sum that underflows to 0.
+    terms = [graph.add("Mul", scores, a)] if a else []
+    terms += [graph.add("Mul", graph.log_sigmoid(scores), b)] if b else []
+    graph.add("Softmax", graph.add("Sum", *terms), axis=1, output=graph.outputs[1])
 
 
 def _convert_softmax(scope: Any, operator: Any, container: Any) -> None:

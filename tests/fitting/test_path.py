@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monro.fitting.path import (
-    MOST_STRENGTHS,
-    between_neighbours,
+    PathModel,
+    choose_strength,
     follow_path,
     make_splits,
     ridge_strengths,
@@ -22,7 +22,7 @@ def labelled_rows(n, seed=0):
     return LabelledRows(np.arange(n)[:, None].astype(float), rng.integers(3, size=n), np.ones(n))
 
 
-class Curve:
+class Curve(PathModel):
     """A model whose loss is a function of the strength, with noise that all strengths share."""
 
     n_rows = 50
@@ -51,19 +51,28 @@ def follow(*models, n_rows=100, unit=1.0):
     return follow_path(models, weights, n_rows, ridge_strengths(unit), lines.append), lines
 
 
-@pytest.mark.parametrize("few", [True, False])
-def test_rows_are_held_out_or_fitted_never_both(few):
-    rows = labelled_rows(100 if few else 5000)
+@pytest.mark.parametrize(("n", "folds", "times"), [(100, 5, 4), (600, 5, 1), (5000, 3, 1)])
+def test_few_rows_are_all_judged(n, folds, times):
+    rows = labelled_rows(n)
     splits = make_splits(rows, rows.y, None, 0)
+    assert len(splits) == folds * times
     for split in splits:
         both = np.concatenate([split.training.X, split.held_out.X]).ravel()
-        assert sorted(both) == list(range(rows.y.size))
-    if few:  # every row is judged once
-        judged = np.concatenate([split.held_out.X for split in splits]).ravel()
-        assert sorted(judged) == list(range(100))
-    else:
-        assert len(splits) == 1
-        assert splits[0].held_out.y.size == 1000
+        assert sorted(both) == list(range(n))
+    judged = np.concatenate([split.held_out.X for split in splits]).ravel()
+    assert sorted(judged) == sorted(list(range(n)) * times)
+    assert len({tuple(split.held_out.y) for split in splits}) == folds * times  # other folds
+
+
+@pytest.mark.parametrize(
+    ("n", "folds_fit", "judged"), [(40_000, True, 20_000), (4000, False, 1000)]
+)
+def test_one_hold_out_of_many_rows_or_for_large_models(n, folds_fit, judged):
+    rows = labelled_rows(n)
+    (split,) = make_splits(rows, rows.y, None, 0, folds_fit=folds_fit)
+    assert split.held_out.y.size == judged
+    both = np.concatenate([split.training.X, split.held_out.X]).ravel()
+    assert sorted(both) == list(range(n))
 
 
 def test_strata_have_their_share_in_every_fold():
@@ -74,9 +83,9 @@ def test_strata_have_their_share_in_every_fold():
 
 
 def test_a_rare_class_does_not_enlarge_the_hold_out():
-    rows = labelled_rows(5000)
+    rows = labelled_rows(40_000)
     rows.y[:2] = 7
-    assert make_splits(rows, rows.y, None, 0)[0].held_out.y.size == 1000
+    assert make_splits(rows, rows.y, None, 0)[0].held_out.y.size == 20_000
 
 
 @pytest.mark.parametrize("n", [90, 4000])
@@ -93,23 +102,40 @@ def test_rows_that_must_stay_together_are_not_split():
     assert make_splits(labelled_rows(20), None, np.zeros(20), 0) == []
 
 
-@given(st.floats(-2.5, 0.5))
+@given(st.floats(-3.0, 3.0))
 def test_the_least_loss_is_found_between_the_strengths(where):
     path, _ = follow(Curve(lambda x: 1.0 + (x - where) ** 2))
-    # The strengths are for 100 rows, the model has 50: alpha·N is the same.
-    assert np.log10(path.alpha_ * 100) == pytest.approx(where, abs=1e-6)
+    # The strengths are for 100 rows, the model has 50: alpha·N is the same. Of strengths with about
+    # the same loss the strongest is chosen.
+    assert where - 0.005 < np.log10(path.alpha_ * 100) < where + 0.025
+
+
+def test_strong_penalties_are_tried_only_if_the_first_one_is_the_best():
+    weak, _ = follow(Curve(lambda x: 1.0 + (x + 1.0) ** 2))
+    strong, _ = follow(Curve(lambda x: 1.0 + (x - 2.0) ** 2))
+    assert weak.alpha_path_[0]["alpha"] * 100 == pytest.approx(1.0)
+    assert strong.alpha_path_[0]["alpha"] * 100 == pytest.approx(10**2.5)
+    alphas = [record["alpha"] for record in strong.alpha_path_]
+    assert alphas == sorted(alphas, reverse=True)
+
+
+def test_the_strongest_of_equally_good_strengths_is_chosen():
+    means = {1.0: 1.2, 0.1: 1.0001, 0.01: 1.0, 0.001: 1.0001, 0.0001: 1.0}
+    path = [{"alpha": alpha, "mean": mean} for alpha, mean in means.items()]
+    assert 0.03 < choose_strength(path) < 0.15
+    assert choose_strength(path[:1]) == 1.0
 
 
 def test_the_path_is_in_units_of_the_rows():
-    one, hundred = (follow(Curve(lambda x: x**2), unit=unit)[0] for unit in (1.0, 100.0))
+    one, hundred = (follow(Curve(lambda x: (x + 1) ** 2), unit=unit)[0] for unit in (1.0, 100.0))
     assert hundred.alpha_path_[0]["alpha"] == pytest.approx(100 * one.alpha_path_[0]["alpha"])
 
 
 def test_the_path_ends_when_the_loss_clearly_rises():
-    path, said = follow(Curve(lambda x: (x - 1.0) ** 2, noise=1.0))
+    path, said = follow(Curve(lambda x: (x + 1.0) ** 2, noise=1.0))
     # The noise is the same for all strengths: it does not hide the rise.
-    assert [round(np.log10(100 * r["alpha"]), 1) for r in path.alpha_path_] == [2, 1.5, 1, 0.5, 0]
-    assert [text.split()[:2] for text in said[:2]] == [["alpha", "1"], ["alpha", "0.316"]]
+    assert [round(np.log10(100 * r["alpha"]), 1) for r in path.alpha_path_] == [0, -0.5, -1, -1.5]
+    assert [text.split()[:2] for text in said[:2]] == [["alpha", "0.01"], ["alpha", "0.00316"]]
 
 
 def test_the_path_goes_on_while_a_rise_may_be_chance():
@@ -118,32 +144,32 @@ def test_the_path_goes_on_while_a_rise_may_be_chance():
 
 
 def test_the_path_ends_where_the_penalty_makes_no_difference():
-    path, _ = follow(Curve(lambda x: 1.0 + np.maximum(x, 0.0)))
-    assert [round(np.log10(100 * r["alpha"]), 1) for r in path.alpha_path_][-1] == -1.0
+    path, _ = follow(Curve(lambda x: 1.0 + np.maximum(x, -2.0)))
+    assert [round(np.log10(100 * r["alpha"]), 1) for r in path.alpha_path_][-1] == -3.0
 
 
 def test_a_penalty_that_leaves_no_weights_does_not_end_the_path():
     path, _ = follow(Curve(lambda x: 1.0 + np.minimum(x, 0.0) / 10))
-    assert len(path.alpha_path_) == MOST_STRENGTHS
+    assert path.alpha_path_[-1]["alpha"] * 100 == pytest.approx(1e-4)
 
 
 def test_a_loss_that_only_falls_takes_the_weakest_strength():
-    path, _ = follow(Curve(lambda x: x))
-    assert len(path.alpha_path_) == MOST_STRENGTHS
-    assert path.alpha_ == path.alpha_path_[-1]["alpha"]
+    path, _ = follow(Curve(lambda x: 10.0 + x))
+    assert path.alpha_path_[-1]["alpha"] * 100 == pytest.approx(1e-4)
+    assert path.alpha_ == pytest.approx(path.alpha_path_[-1]["alpha"], rel=0.01)
 
 
 def test_splits_are_judged_together():
     # Neither split alone has its least loss at 1.
-    models = [Curve(lambda x, shift=shift: (x - shift) ** 2) for shift in (-0.5, 0.5)]
+    models = [Curve(lambda x, shift=shift: (x - shift) ** 2) for shift in (-1.5, -0.5)]
     path, _ = follow(*models)
-    assert path.alpha_ * 100 == pytest.approx(1.0)
+    assert path.alpha_ * 100 == pytest.approx(0.1, rel=0.05)
     assert all(len(model.asked) == len(path.alpha_path_) for model in models)
 
 
 def test_losses_that_are_not_finite_end_the_path():
-    path, _ = follow(Curve(lambda x: np.inf if x < -0.1 else x))
-    assert path.alpha_ == path.alpha_path_[-1]["alpha"]
+    path, _ = follow(Curve(lambda x: np.inf if x < -1.1 else 10.0 + x))
+    assert path.alpha_ == pytest.approx(path.alpha_path_[-1]["alpha"], rel=0.01)
     assert "alpha" in message(ValueError, follow, Curve(lambda x: np.nan))
 
 
@@ -159,9 +185,3 @@ def test_rows_without_weight_do_not_count_in_the_standard_error():
     share = np.r_[np.full(20, 1 / 20), np.zeros(10)]
     expected = standard_error(values[:20], share[:20])
     assert standard_error(values, share) == pytest.approx(expected)
-
-
-def test_the_end_of_a_path_is_taken_as_it_is():
-    path = [{"alpha": a, "mean": m} for a, m in ((1.0, 1.0), (0.1, 2.0), (0.01, 3.0))]
-    assert between_neighbours(path) == 1.0
-    assert between_neighbours(path[:1]) == 1.0

@@ -137,16 +137,16 @@ def test_progress_shows_each_strength(capsys):
     X, y = make_data()
     SoftmaxClassifier(alpha="auto", verbose=1, **SHORT).fit(X, y)
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith("strength 1 of at most 13: alpha ")
+    assert lines[0].startswith("strength 1 of at most 17: alpha ")
     assert "implicit: epoch 1/12" in "\n".join(lines)
 
 
 def test_a_matrix_of_labels_is_split_by_its_rows(monkeypatch):
     seen = []
 
-    def recorded(rows, strata, numbers, seed, cv):
+    def recorded(rows, strata, numbers, *others, **options):
         seen.append(numbers)
-        return make_splits(rows, strata, numbers, seed, cv)
+        return make_splits(rows, strata, numbers, *others, **options)
 
     monkeypatch.setattr("monro.softmax.base.make_splits", recorded)
     rng = np.random.default_rng(0)

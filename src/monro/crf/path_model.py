@@ -25,7 +25,7 @@ from monro.crf.solvers import SOLVERS, choose_rate, make_solver
 from monro.crf.trainer import ChainTrainer
 from monro.crf.weights import ChainWeights
 from monro.errors import DivergenceError
-from monro.fitting.path import Parameter, StrengthPath, follow_path, ridge_strengths
+from monro.fitting.path import Parameter, PathModel, StrengthPath, Strengths, follow_path
 from monro.penalties import Ridge
 from monro.progress import Progress
 from monro.rows import Array
@@ -37,7 +37,9 @@ _FEW_SENTENCES = 300  # with fewer, folds
 _FOLDS = 5
 _HELD_OUT_SHARE = 10  # one sentence in 10
 _MOST_JUDGED = 2000
-_STRONGEST = 10.0**1.5  # 1/c, in units of the mean square of the features' values
+# 1/c, in units of the mean square of the features' values. Neighbours must be near, because fits of
+# two epochs follow each other.
+_STRENGTHS = 10.0 ** np.arange(1.5, -5.0, -0.5)
 _STREAM = 1  # of random numbers, besides those of the whole fit
 
 
@@ -63,7 +65,7 @@ class PathSteps(NamedTuple):
     seed: int
 
 
-class ChainPathModel:
+class ChainPathModel(PathModel):
     """A tagger that is fitted with one strength after the other, and judged by other sentences.
 
     Parameters
@@ -181,8 +183,8 @@ def choose_c(
     steps = PathSteps(rate, epochs, bool(tagger.shuffle), tagger._threads(), seed)
     models = [ChainPathModel(problem, split, vocabulary, sentences, steps) for split in splits]
     unit = 1.0 if vocabulary.features.templates is not None else mean_square(problem.data.values)
-    strengths = ridge_strengths(unit, _STRONGEST)
-    with Progress(tagger.verbose > 0, "strength", strengths.size, n) as progress:
+    strengths = Strengths(unit * _STRENGTHS)
+    with Progress(tagger.verbose > 0, "strength", strengths.values.size, n) as progress:
         weights = [model.weight for model in models]
         return follow_path(
             models, weights, sentences, strengths, progress.step, parameter=Parameter("c", c_of)

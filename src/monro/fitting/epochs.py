@@ -34,7 +34,9 @@ class Stopper:
 
 
 def train(run: Run, trainer: Trainer) -> None:
-    """Take epochs: until there are enough, the loss stops improving, or a callback stops it.
+    """Take epochs: until there are enough, nothing changes any more, or a callback stops it.
+
+    With `tol` or a hold-out they also end when the loss stops improving.
 
     With a hold-out, the model of the epoch with the lowest validation loss is kept. Sets
     ``history_``, ``n_iter_`` and the attributes that the trainer returns.
@@ -68,7 +70,7 @@ def train(run: Run, trainer: Trainer) -> None:
                 record["chosen"] = trainer.choices
             estimator.history_.append(record)
             progress.epoch(record)
-            stop = bool(subcontext.call_on_fit_task_end(**seen, **solution))
+            stop = bool(subcontext.call_on_fit_task_end(**seen, **solution)) or trainer.is_settled
             if monitor is not None:
                 if stopper.improved(record[monitor]) and run.held_out is not None:
                     best = deepcopy(trainer.states)

@@ -1,4 +1,4 @@
-"""alpha="auto": a path of penalties from strong to weak, judged on rows that are held out.
+"""alpha="auto": a path of penalties, judged on rows that are held out.
 
 Each fit of the path starts where the last one ended, so it needs few epochs. Strengths are compared
 as ``alpha·N``, the weight of the penalty against the sum of the losses: it carries over from the
@@ -6,50 +6,73 @@ rows that are fitted on the path to all of them. Units are those of the mean squ
 rows, so that the path does not depend on the scale of the features.
 
 With few rows a single hold-out is too noisy to choose by: they are split into folds, which take the
-path side by side, and every row is judged once.
+path side by side, and every row is judged once; of very few rows more than once.
+
+Strengths are far apart, because the loss is a smooth function of their logarithm: a spline through
+the losses of the path finds the least one between them (docs/decisions/0028).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
 from numbers import Integral
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
+from scipy.interpolate import CubicSpline
+from sklearn.model_selection import (
+    GroupKFold,
+    GroupShuffleSplit,
+    KFold,
+    ShuffleSplit,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+)
 
 from monro.fitting.run import CHOSEN, LabelledRows
 from monro.mapped.chunked_arrays import is_mapped
 from monro.rows import Array
 
-MOST_STRENGTHS = 13
-_STRONGEST_RIDGE = 100.0  # alpha·N, in units of the mean squared length of the rows
-_RIDGE_FACTOR = 10.0**0.5  # between neighbours
-_LASSO_FACTOR, _MOST_LASSO = 10.0**0.25, 17
-_FEW_ROWS = 3000  # with fewer, folds
-_FOLDS = 5
+# Powers of ten: alpha·N of a ridge, in units of the mean squared length of the rows.
+_STRONGEST, _FIRST, _WEAKEST = 4, 0, -4
+_LASSO_DECADES = 4
+_PER_DECADE = 2  # strengths
+_FEW_ROWS, _FOLDS_OF_FEW, _FOLDS = 3000, 5, 3
+_ENOUGH_JUDGED = 5000  # rows: if fewer can be held out, folds
+_MOST_REPEATS, _REPEATED_ROWS = 4, 1000  # folds are drawn again while fewer rows have been judged
 _FEWEST_JUDGED, _MOST_JUDGED = 1000, 20_000
+_ENOUGH_PER_FEATURE, _ENOUGH = 50, 3000  # rows to fit: so many tell strengths apart
 _CLEARLY = 2.0  # standard errors by which a loss must exceed the least one to end the path
 # The path also ends when two strengths in a row have changed the loss by less than this part of it,
 # once it has fallen by a hundred times as much: weaker penalties make no difference.
 _FLAT, _FALLEN = 1e-4, 1e-2
+# Of strengths whose losses are within this part of the least one, the strongest is chosen.
+_AS_GOOD = 3e-4
+_POINTS = 513  # of the spline around the best strength
 
 
-class PathModel(Protocol):
+class PathModel(ABC):
     """A model of the training rows of one split."""
 
-    @property
-    def n_rows(self) -> float:
-        """The number of rows that it is fitted to."""
+    n_rows: float  # that it is fitted to
 
+    @abstractmethod
     def refit(self, alpha: float) -> None:
         """Fit with another strength, from where the last fit ended."""
 
+    @abstractmethod
     def losses(self) -> Array:
         """Return the loss of each row that is held out."""
 
+    @abstractmethod
     def count_nonzeros(self) -> int:
         """Return the number of weights that are not zero."""
+
+    def keep(self) -> None:  # noqa: B027
+        """Keep the last fit, which is the best so far, if it is small."""
+
+    def go_back(self) -> None:  # noqa: B027
+        """Continue from the fit that was kept, if any."""
 
 
 class Parameter(NamedTuple):
@@ -62,16 +85,31 @@ class Parameter(NamedTuple):
 ALPHA = Parameter("alpha", lambda alpha, n_rows: alpha)
 
 
-def ridge_strengths(unit: float, strongest: float = _STRONGEST_RIDGE) -> Array:
-    """Return strengths ``alpha·N``, from strong to weak, for rows of this mean squared length."""
-    factors: Array = _RIDGE_FACTOR ** -np.arange(MOST_STRENGTHS)
-    return strongest * (unit or 1.0) * factors
+class Strengths(NamedTuple):
+    """The strengths of a path, as ``alpha·N``: those that may be tried, and which comes first."""
+
+    values: Array  # from strong to weak
+    first: int = 0
 
 
-def lasso_strengths(strongest: float) -> Array:
-    """Return strengths ``alpha·N``, beginning with the weakest one that leaves no weight."""
-    factors: Array = _LASSO_FACTOR ** -np.arange(_MOST_LASSO)
-    return (strongest or 1.0) * factors
+def ridge_strengths(unit: float) -> Strengths:
+    """Return the strengths of a ridge, for rows of this mean squared length.
+
+    Examples
+    --------
+    >>> values, first = ridge_strengths(1.0)
+    >>> values[[0, first, -1]]
+    array([1.e+04, 1.e+00, 1.e-04])
+    """
+    steps = np.arange((_STRONGEST - _WEAKEST) * _PER_DECADE + 1)
+    values = (unit or 1.0) * 10.0 ** (_STRONGEST - steps / _PER_DECADE)
+    return Strengths(values, (_STRONGEST - _FIRST) * _PER_DECADE)
+
+
+def lasso_strengths(strongest: float) -> Strengths:
+    """Return the strengths of a lasso, beginning with the weakest one that leaves no weight."""
+    steps = np.arange(_LASSO_DECADES * _PER_DECADE + 1)
+    return Strengths((strongest or 1.0) * 10.0 ** (-steps / _PER_DECADE))
 
 
 def resolved_alpha(estimator: Any, of_streams: float) -> float:
@@ -112,12 +150,40 @@ class StrengthPath(NamedTuple):
     alpha_path_: list[dict[str, Any]]  # alpha, mean, standard_error, nonzeros: strong to weak
 
 
+def rows_to_compare(n_features: int) -> int:
+    """Return how many rows a hold-out needs at most, those fitted and those judged together."""
+    return _enough_to_fit(n_features) + _MOST_JUDGED
+
+
+def _enough_to_fit(n_features: int) -> int:
+    """Return how many rows tell strengths apart.
+
+    With more rows for each feature the penalty makes little difference, and it costs less to judge
+    a row than to fit it.
+    """
+    return max(_ENOUGH, _ENOUGH_PER_FEATURE * n_features)
+
+
+def rows_to_judge(n: int, n_features: int) -> int:
+    """Return how many of n rows to hold out, if they are held out once.
+
+    Examples
+    --------
+    >>> rows_to_judge(10_000, 10_000), rows_to_judge(10_000, 100), rows_to_judge(100_000, 100)
+    (1000, 5000, 20000)
+    """
+    fewest = max(_FEWEST_JUDGED, n // 10)
+    return min(n // 2, _MOST_JUDGED, max(fewest, n - _enough_to_fit(n_features)))
+
+
 def make_splits(
     rows: LabelledRows,
     strata: Array | None,
     numbers: Array | None,
     seed: int,
     cv: Any = None,
+    *,
+    folds_fit: bool = True,
 ) -> list[Split]:
     """Return the splits of a path: by default folds of few rows, one hold-out of many.
 
@@ -134,29 +200,52 @@ def make_splits(
     seed : int
     cv : int, splitter or iterable, optional
         The number of folds, a splitter of scikit-learn, or pairs of indices to train and to judge.
+    folds_fit : bool
+        Whether the models of several folds fit into memory.
     """
     n = rows.y.size
-    judged = min(n // 2, max(_FEWEST_JUDGED, min(n // 10, _MOST_JUDGED)))
+    judged = rows_to_judge(n, rows.X.shape[1])
     if is_mapped(rows.X) and n > 1:
         if cv is not None:
             raise ValueError("cv is for rows in memory: of a store the last rows are held out")
         return [Split(*rows.split_mapped(n - judged))]
     if cv is not None and not isinstance(cv, Integral):
         return [_take(rows, *pair) for pair in _given_pairs(cv, rows, numbers)]
-    few = n < _FEW_ROWS or cv is not None
-    most = n if numbers is None else np.unique(numbers).size
-    folds = min(int(cv or _FOLDS) if few else n // judged, most)
+    units = n if numbers is None else np.unique(numbers).size
+    if units == n:
+        numbers = None  # no rows that must stay together
+    many = judged >= _ENOUGH_JUDGED or not folds_fit
+    if cv is None and n >= _FEW_ROWS and many and units > 1:
+        return [_take(rows, *_one_hold_out(n, judged, strata, numbers, seed))]
+    folds = min(int(cv or (_FOLDS_OF_FEW if n < _FEW_ROWS else _FOLDS)), units)
     if folds < 2:
         return []
-    if strata is not None and np.unique(strata, return_counts=True)[1].min() < folds:
-        strata = None
-    if numbers is not None and most < n:
-        kind: Any = GroupKFold
-    else:
-        kind, numbers = (KFold if strata is None else StratifiedKFold), None
-    splitter = kind(folds, shuffle=True, random_state=seed)
-    parts = islice(splitter.split(np.zeros(n), strata, numbers), folds if few else 1)
-    return [_take(rows, *pair) for pair in parts]
+    kind: Any = GroupKFold if numbers is not None else KFold
+    if numbers is None and strata is not None and _fewest_of_a_class(strata) >= folds:
+        kind = StratifiedKFold
+    splitter = kind(folds, shuffle=True, random_state=np.random.RandomState(seed))
+    repeats = 1 if cv is not None else max(1, min(_MOST_REPEATS, _REPEATED_ROWS // n))
+    return [
+        _take(rows, *pair)
+        for _ in range(repeats)  # each time other folds
+        for pair in splitter.split(np.zeros(n), strata, numbers)
+    ]
+
+
+def _fewest_of_a_class(strata: Array) -> int:
+    return int(np.unique(strata, return_counts=True)[1].min())
+
+
+def _one_hold_out(
+    n: int, judged: int, strata: Array | None, numbers: Array | None, seed: int
+) -> tuple[Array, Array]:
+    """Return the indices of the rows to fit, and of those to judge by."""
+    kind: Any = ShuffleSplit if numbers is None else GroupShuffleSplit
+    if numbers is None and strata is not None and np.unique(strata).size <= judged:
+        kind = StratifiedShuffleSplit if _fewest_of_a_class(strata) > 1 else kind
+    splitter = kind(1, test_size=judged / n, random_state=seed)
+    ((training, held_out),) = splitter.split(np.zeros(n), strata, numbers)
+    return training, held_out
 
 
 def _take(rows: LabelledRows, training: Array, held_out: Array) -> Split:
@@ -184,14 +273,15 @@ def follow_path(
     models: Sequence[PathModel],
     weights: Sequence[Array],
     n_rows: float,
-    strengths: Array,
+    strengths: Strengths,
     say: Callable[[str], None],
     *,
-    keep: Callable[[], None] = lambda: None,
     n_jobs: int = 1,
     parameter: Parameter = ALPHA,
 ) -> StrengthPath:
     """Fit with weaker and weaker penalties, until the loss of the rows held out rises or is flat.
+
+    If none is better than the first one, then also with stronger and stronger ones.
 
     Parameters
     ----------
@@ -201,12 +291,9 @@ def follow_path(
         The weights of the rows that each model is judged by.
     n_rows : float
         The rows that the strength chosen is for.
-    strengths : array
-        Those to try, as ``alpha·N``, from strong to weak.
+    strengths : Strengths
     say : callable
         Shows what came of a strength.
-    keep : callable
-        Is called whenever the fits are the best so far.
     n_jobs : int
         The number of splits to fit at a time.
     parameter : Parameter
@@ -227,11 +314,13 @@ def follow_path(
         with ThreadPoolExecutor(min(n_jobs, len(models))) as pool:
             return np.concatenate(list(pool.map(refit, models)))
 
-    for k, total in enumerate(strengths.tolist()):
+    def is_last(total: float) -> bool:
+        """Add a strength to the path; return whether it is no use to go on in its direction."""
+        nonlocal best
         losses = losses_at(total)
         mean = float(share @ losses)
         if not np.isfinite(mean):
-            break  # a weaker penalty would diverge as well
+            return True  # a weaker penalty would diverge as well
         value = parameter.of(total / n_rows, n_rows)
         path.append(
             {
@@ -243,21 +332,29 @@ def follow_path(
             }
         )
         say(f"{parameter.name} {value:.3g}  loss held out {mean:.5g}")
-        least = _least(path)
-        if least == k:
+        if path[_least(path)] is path[-1]:
             best = losses
-            keep()
-        # One weaker neighbour may be worse by chance.
-        elif k > least + 1:
-            rise = losses - best
-            if share @ rise > _CLEARLY * standard_error(rise, share):
-                break
-        if is_flat([record["mean"] for record in path]):
+            for model in models:
+                model.keep()
+        rise = losses - best
+        is_worse = share @ rise > _CLEARLY * standard_error(rise, share)
+        return is_worse or is_flat([record["mean"] for record in path])
+
+    values, first = strengths.values.tolist(), strengths.first
+    for total in values[first:]:
+        if is_last(total):
             break
     if not path:
         name = parameter.name
         raise ValueError(f"{name}='auto': no strength gives a finite loss; give {name} a number")
-    return StrengthPath(between_neighbours(path), path)
+    if _least(path) == 0:
+        for model in models:
+            model.go_back()
+        for total in reversed(values[:first]):
+            if is_last(total):
+                break
+    path.sort(key=lambda record: -float(record["alpha"]))
+    return StrengthPath(choose_strength(path), path)
 
 
 def is_flat(means: Sequence[float]) -> bool:
@@ -287,25 +384,38 @@ def standard_error(values: Array, share: Array) -> float:
     return float(np.sqrt(share**2 @ distance**2 * count / (count - 1.0)))
 
 
-def between_neighbours(path: list[dict[str, Any]]) -> float:
-    """Return the least strength of the parabola through the best one and its neighbours.
+def choose_strength(path: list[dict[str, Any]]) -> float:
+    """Return the strongest penalty whose loss is about the least, by a spline through the path.
 
-    It makes the choice finer than the path, and steadier from seed to seed.
+    Where losses hardly differ, that is the simplest of models that are equally good, and its
+    strength depends less on which rows were held out.
 
     Examples
     --------
-    >>> path = [{"alpha": a, "mean": (np.log10(a) + 2.2) ** 2} for a in (0.1, 0.01, 0.001)]
-    >>> round(between_neighbours(path) * 10**2.2, 6)
-    1.0
+    >>> path = [{"alpha": a, "mean": 1 + (np.log10(a) + 2.3) ** 2} for a in (0.1, 0.01, 0.001)]
+    >>> bool(abs(np.log10(choose_strength(path)) + 2.3) < 0.02)
+    True
+    >>> path = [{"alpha": a, "mean": mean} for a, mean in ((0.1, 1.0), (0.01, 1.0), (0.001, 1.0))]
+    >>> round(choose_strength(path), 9)
+    0.1
     """
-    k = _least(path)
-    if k in (0, len(path) - 1):
-        return float(path[k]["alpha"])
-    x = np.log([record["alpha"] for record in path[k - 1 : k + 2]])
-    stronger, least, weaker = (record["mean"] for record in path[k - 1 : k + 2])
-    bend = stronger - 2.0 * least + weaker
-    shift = 0.5 * (weaker - stronger) / bend if bend > 0.0 else 0.0
-    return float(np.exp(x[1] + shift * (x[0] - x[2]) / 2.0))
+    if len(path) < 3:
+        return float(path[_least(path)]["alpha"])
+    weak_to_strong = path[::-1]
+    log_alpha = np.log([record["alpha"] for record in weak_to_strong])
+    means = np.array([record["mean"] for record in weak_to_strong])
+    k = int(np.flatnonzero(means <= _as_good_as(means.min()))[-1])
+    # Further away a spline may swing below the losses that were measured.
+    first, last = max(k - 1, 0), min(k + 1, means.size - 1)
+    near = np.linspace(log_alpha[first], log_alpha[last], _POINTS)
+    losses = CubicSpline(log_alpha, means)(near)
+    chosen = np.flatnonzero(losses <= _as_good_as(losses.min()))[-1]
+    return float(np.exp(near[chosen]))
+
+
+def _as_good_as(loss: float) -> float:
+    """Return the greatest loss that is about the same."""
+    return loss + _AS_GOOD * abs(loss)
 
 
 def _least(path: list[dict[str, Any]]) -> int:

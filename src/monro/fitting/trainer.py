@@ -75,6 +75,11 @@ class Trainer(ABC):
     def check(self, record: Record) -> None:
         """Raise DivergenceError if an epoch's record shows that the fit diverges."""
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether further epochs would change nothing."""
+        return False
+
     # ------------------------------------------------------------------------------- measurements
 
     @abstractmethod

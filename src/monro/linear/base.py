@@ -1,6 +1,7 @@
 """The base of the linear estimators: from checked rows to a trainer, from weights to scores."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -46,6 +47,8 @@ from monro.penalties import ElasticNet, Penalty, Ridge
 from monro.progress import Progress
 from monro.rows import Array
 from monro.saving.container import Contents
+
+Solutions = Sequence[tuple[Array, float]]  # the weights and the intercept of each model
 
 STREAM_ALPHA = 1e-5  # of partial_fit with alpha="auto"
 
@@ -99,8 +102,11 @@ class LinearBase(Estimator):
         """Train for up to max_epochs, or max_steps, on checked rows."""
         self.__dict__.pop("_layout", None)  # that of an earlier fit
         run = Run.start(self, rows.without_zero_weights(), checkpoint, STATES)
+        begin: Solutions = ()
         if needs_path(self, continues=self.warm_start and hasattr(self, "coef_")):
-            found = run.chosen or self._choose_alpha(run, np.flatnonzero(rows.weight))
+            found = run.chosen
+            if not found:
+                found, begin = self._choose_alpha(run, np.flatnonzero(rows.weight))
             self.__dict__.update(found)
         columns = self._columns(run.rows.X)
         run.hold_out()
@@ -111,6 +117,7 @@ class LinearBase(Estimator):
             run.seed,
             held_out=run.held_out,
             conditioning=run.conditioning,
+            begin=begin if run.held_out is None else (),
         ) as trainer:
             train(run, trainer)
         return self
@@ -118,8 +125,8 @@ class LinearBase(Estimator):
     def _conditioning(self, rows: LabelledRows) -> Conditioning:
         return choose_conditioning(self, rows.X, rows.weight, keep_zeros=False)
 
-    def _choose_alpha(self, run: Run, numbers: Array) -> dict[str, Any]:
-        """Resolve alpha="auto"; return the attributes to set."""
+    def _choose_alpha(self, run: Run, numbers: Array) -> tuple[dict[str, Any], Solutions]:
+        """Resolve alpha="auto"; return the attributes to set, and about the solution."""
         n = run.rows.y.size
         rows, chosen = sample_rows(run.rows.with_mean_weight_one(), run.seed)
         numbers = numbers if chosen is None else numbers[chosen]
@@ -134,22 +141,24 @@ class LinearBase(Estimator):
             strengths = ridge_strengths(mean_sqnorm(problems[0].examples.rows, every))
         splits = make_splits(rows, self._strata(rows.y), numbers, run.seed, self.cv)
         if not splits:
-            return StrengthPath(STREAM_ALPHA, [])._asdict()
+            return StrengthPath(STREAM_ALPHA, [])._asdict(), ()
         each = n_jobs if len(splits) == 1 else 1
         models = [LinearPathModel(self, split, columns, run.seed, each) for split in splits]
-
-        def keep() -> None:
-            for model in models:
-                model.keep()
-
-        with Progress(self.verbose > 0, "strength", strengths.size, n) as progress:
+        with Progress(self.verbose > 0, "strength", strengths.values.size, n) as progress:
             weights = [model.held_out.weight for model in models]
-            path = follow_path(
-                models, weights, n, strengths, progress.step, keep=keep, n_jobs=n_jobs
-            )
-        scores = np.concatenate([model.kept for model in models])
+            path = follow_path(models, weights, n, strengths, progress.step, n_jobs=n_jobs)
+        scores = np.concatenate([model.kept.scores for model in models])
         y = np.concatenate([model.held_out.y for model in models])
-        return path._asdict() | self._calibrate(scores, y, np.concatenate(weights))
+        found = path._asdict() | self._calibrate(scores, y, np.concatenate(weights))
+        # Each row is in most folds, but not in all.
+        about = [
+            (
+                columns.widen(np.mean([w for w, _ in fits], axis=0)),
+                float(np.mean([b for _, b in fits])),
+            )
+            for fits in zip(*(model.kept.solutions for model in models), strict=True)
+        ]
+        return found, about
 
     def _calibrate(self, scores: Array, y: Array, weight: Array) -> dict[str, Any]:
         """Return attributes found on the rows held out, given their scores at the best strength."""
@@ -195,8 +204,12 @@ class LinearBase(Estimator):
         streaming: bool = False,
         held_out: LabelledRows | None = None,
         conditioning: Conditioning = AS_GIVEN,
+        begin: Solutions = (),
     ) -> LinearTrainer:
-        """Return the trainer of a fit, or of one batch of a stream, on conditioned rows."""
+        """Return the trainer of a fit, or of one batch of a stream, on conditioned rows.
+
+        Solvers that end at the same optimum wherever they begin take the solutions to `begin` with.
+        """
         rng = np.random.default_rng(seed)
         rows = rows._replace(X=conditioning.apply(rows.X))
         if held_out is not None:
@@ -205,7 +218,10 @@ class LinearBase(Estimator):
         if self.center or self.solver in solvers_that(lambda t: t.centred):
             centre = with_centre(problems[0]).centre
             problems = [problem._replace(centre=centre) for problem in problems]
-        models = self._models(problems, rng, streaming=streaming, conditioning=conditioning)
+        begin = [(columns.narrow(w), b) for w, b in begin]
+        models = self._models(
+            problems, rng, streaming=streaming, conditioning=conditioning, begin=begin
+        )
         has_partial_fit = SOLVERS[self.solver_].has_partial_fit
         keep_states = streaming or self.warm_start or has_partial_fit
         return LinearTrainer(
@@ -250,6 +266,7 @@ class LinearBase(Estimator):
         *,
         streaming: bool,
         conditioning: Conditioning = AS_GIVEN,
+        begin: Solutions = (),
     ) -> list[SingleModel]:
         """Pair each problem with a solver, which continues from an earlier fit if there is one.
 
@@ -287,7 +304,9 @@ class LinearBase(Estimator):
                 states[k] if states else None,
                 self.skip,
             )
-            if solutions is None or states:
+            if solver.traits.by_columns and begin:
+                state = solver.resume(*begin[k], 0.0)
+            elif solutions is None or states:
                 # One batch does not show how frequent the classes are.
                 state = solver.start(0.0 if streaming else self._first_intercept(problem))
             else:

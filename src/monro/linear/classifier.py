@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-from scipy.special import expit, log_softmax, softmax
+from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
@@ -14,7 +14,13 @@ from monro.checks.labels import apply_class_weight, encode_classes
 from monro.checks.rows import row_weights, validate_rows
 from monro.fitting.run import LabelledRows
 from monro.linear.base import LinearBase
-from monro.linear.calibration import fit_slope
+from monro.linear.calibration import (
+    ONE_VS_REST,
+    SIGMOID,
+    Calibration,
+    fit_calibration,
+    logits,
+)
 from monro.linear.parameters import check_linear_parameters, has_partial_fit
 from monro.losses import CLASSIFICATION
 from monro.mapped.chunked_arrays import take_from_table
@@ -131,9 +137,10 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
     alpha_path_ : list of dict
         With alpha="auto", the strengths that were compared, from strong to weak: alpha, mean and
         standard_error of the loss of the rows held out, nonzeros (of the weights).
-    calibration_ : float
-        With alpha="auto", the factor by which scores become log-odds, found on the rows held out;
-        not set for loss="log" with two classes, whose scores are log-odds.
+    calibration_ : list of float
+        With alpha="auto", two numbers a and b, found on the rows held out: the probability of a
+        class with score s is in proportion to ``exp(a s) σ(s)^b``, of two classes it is ``σ(a s)``.
+        Not set for loss="log" with two classes, whose scores are log-odds.
 
     References
     ----------
@@ -311,7 +318,7 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
     def _calibrate(self, scores: Array, y: Array, weight: Array) -> dict[str, Any]:
         if scores.shape[1] == 1 and self._loss_traits.gives_probabilities:
             return {}  # as they should be: the strength was chosen by their log-loss
-        return {"calibration_": fit_slope(scores, y, weight)}
+        return {"calibration_": list(fit_calibration(scores, y, weight))}
 
     def _strata(self, y: Array) -> Array | None:
         return y if np.unique(y, return_counts=True)[1].min() > 1 else None
@@ -397,42 +404,32 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class, for loss="log" or alpha="auto".
 
-        One-vs-rest probabilities are normalised. With alpha="auto" they are found from the scores
-        by a slope that the rows held out determine (``calibration_``), which loss="log" with two
-        classes does not need.
+        With alpha="auto" they are found from the scores by two numbers that the rows held out
+        determine (``calibration_``), which loss="log" with two classes does not need. Otherwise
+        one-vs-rest probabilities are normalised.
         """
         scores = self.decision_function(X)
-        slope = self._slope()
         if scores.ndim == 1:
-            log_odds = slope * scores
+            log_odds = logits(self._calibration(), scores)
             return np.column_stack([expit(-log_odds), expit(log_odds)])
-        if hasattr(self, "calibration_"):
-            return np.asarray(softmax(slope * scores, axis=1))
-        # Relative to the most likely class, so that no row sums to 0.
-        log_odds = -np.logaddexp(0.0, -scores)
-        proba = np.exp(log_odds - log_odds.max(axis=1, keepdims=True))
-        return np.asarray(proba / proba.sum(axis=1, keepdims=True))
+        return np.asarray(softmax(logits(self._calibration(), scores), axis=1))
 
     @available_if(_has_proba)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithm of `predict_proba`."""
         scores = self.decision_function(X)
-        slope = self._slope()
         if scores.ndim == 1:
-            log_odds = slope * scores
-            return np.column_stack([-np.logaddexp(0.0, log_odds), -np.logaddexp(0.0, -log_odds)])
-        if hasattr(self, "calibration_"):
-            return np.asarray(log_softmax(slope * scores, axis=1))
-        log_odds = -np.logaddexp(0.0, -scores)
-        return np.asarray(log_odds - np.logaddexp.reduce(log_odds, axis=1, keepdims=True))
+            log_odds = logits(self._calibration(), scores)
+            return np.column_stack([log_expit(-log_odds), log_expit(log_odds)])
+        return np.asarray(log_softmax(logits(self._calibration(), scores), axis=1))
 
-    def _slope(self) -> float:
-        """Return the factor by which scores become log-odds."""
+    def _calibration(self) -> Calibration:
+        """Return the numbers by which scores become logits."""
         if hasattr(self, "calibration_"):
-            return float(self.calibration_)
+            return Calibration(*self.calibration_)
         if not self._loss_traits.gives_probabilities:
             raise AttributeError(
                 f"loss={self.loss!r}: probabilities are found by fit with alpha='auto' (of two "
                 "rows or more), not by partial_fit; use loss='log'"
             )
-        return 1.0
+        return SIGMOID if self.classes_.size == 2 else ONE_VS_REST

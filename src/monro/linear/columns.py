@@ -38,6 +38,10 @@ class Columns(NamedTuple):
         renumber(rows.indices, self.number, indices)
         return as_sparse(rows.data, indices, rows.indptr, self.kept)
 
+    def narrow(self, array: Array) -> Array:
+        """Return the entries of the columns kept."""
+        return array if self.used is None else array[self.used]
+
     def widen(self, array: Array) -> Array:
         """Expand an array with an entry per column kept to one with an entry per column.
 

@@ -8,7 +8,7 @@ from scipy.optimize import minimize_scalar
 from sklearn.utils.extmath import safe_sparse_dot
 
 from monro.fitting.order import visiting_order
-from monro.fitting.path import Split
+from monro.fitting.path import PathModel, Split, rows_to_compare
 from monro.fitting.run import LabelledRows
 from monro.linear.algorithms.dual import derivatives
 from monro.linear.columns import Columns
@@ -21,7 +21,7 @@ from monro.mapped.chunked_arrays import is_mapped
 from monro.mapped.matrices import load_rows
 from monro.rows import Array
 
-# The rows that strengths are compared on have at most so many entries, but so many rows are taken.
+# The rows that strengths are fitted to have at most so many entries, but so many rows are taken.
 _MOST_ENTRIES, _FEWEST_ROWS = 1 << 21, 10_000
 # A whole fit with alpha="auto" uses columns, too, which are a second copy of the rows.
 _MOST_BY_COLUMNS = 1 << 24
@@ -34,9 +34,17 @@ class Fits(NamedTuple):
     epochs: int
 
 
+class Kept(NamedTuple):
+    """What the fit with the best strength found."""
+
+    scores: Array  # of the rows held out
+    solutions: list[tuple[Array, float]]  # weights and the intercept of each model
+
+
 _FEWEST_STEPS = 20_000  # of each fit by steps on rows: few rows are visited more often
 # Of losses without kinks; with a ridge; with an L1 norm.
-_SMOOTH, _KINKED, _SPARSE = Fits("coordinate", 2), Fits("dual", 3), Fits("implicit", 5)
+_SMOOTH, _KINKED, _SPARSE = Fits("coordinate", 4), Fits("dual", 3), Fits("implicit", 5)
+_ENOUGH = 0.05  # of the objective: if a sweep has promised to gain less, it is the last one
 
 
 def fits_of(problem: Problem) -> Fits:
@@ -56,6 +64,7 @@ def sample_rows(rows: LabelledRows, seed: int) -> tuple[LabelledRows, Array | No
     n = rows.y.size
     entries = rows.X.size if isinstance(rows.X, np.ndarray) else rows.X.data.size
     most = max(_FEWEST_ROWS, n * _MOST_ENTRIES // max(1, entries))
+    most = min(most, rows_to_compare(rows.X.shape[1]))
     if most >= n and not is_mapped(rows.X):
         return rows, None
     chosen = np.sort(np.random.default_rng(seed).choice(n, min(n, most), replace=False))
@@ -85,7 +94,7 @@ def best_constant(problem: Problem) -> float:
     return float(minimize_scalar(lambda b: mean_loss(problem, zero, b), (start, start + 1.0)).x)
 
 
-class LinearPathModel:
+class LinearPathModel(PathModel):
     """A linear model, or one for each class, fitted with one strength after the other.
 
     Parameters
@@ -123,7 +132,7 @@ class LinearPathModel:
             intercept, rng = self.solutions[0][1], np.random.default_rng(seed)
             self.rate = choose_rate(problems[0], self.fits.solver, 1.0, rng, intercept)
         self.scores: Array = np.zeros(0)
-        self.kept: Array = self.scores
+        self.kept = Kept(self.scores, [])
 
     def refit(self, alpha: float) -> None:
         """Fit with another strength, from where the last fit ended."""
@@ -141,6 +150,8 @@ class LinearPathModel:
         rng = np.random.default_rng(self.seed)
         state = solver.resume(*earlier, 0.0)
         for _ in range(self.epochs):
+            if solver.promised_gain(state) < _ENOUGH:
+                break
             state = solver.begin_epoch(state)
             order = visiting_order(problem.examples.y.size, rng)
             solver.sweep(solver.rows_to_visit(order, state, rng), state)
@@ -155,8 +166,12 @@ class LinearPathModel:
         return losses
 
     def keep(self) -> None:
-        """Keep the scores of the rows held out: they are those of the best fit so far."""
-        self.kept = self.scores
+        """Keep what the last fit found: it is the best so far."""
+        self.kept = Kept(self.scores, self.solutions)
+
+    def go_back(self) -> None:
+        """Continue from the best fit."""
+        self.solutions = self.kept.solutions
 
     def count_nonzeros(self) -> int:
         """Return the number of weights that are not zero."""

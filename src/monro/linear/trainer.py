@@ -12,7 +12,7 @@ from monro.errors import DivergenceError
 from monro.fitting.conditioning import AS_GIVEN, Conditioning
 from monro.fitting.order import blocks_per_read, visiting_order
 from monro.fitting.trainer import Record, Report, Trainer
-from monro.linear.algorithms.solver_base import Solver
+from monro.linear.algorithms.solver_base import SETTLED, Solver
 from monro.linear.columns import Columns
 from monro.linear.objective import mean_loss, objective, single_loss
 from monro.linear.problem import Problem
@@ -69,6 +69,9 @@ class SingleModel:
         report: Report,
     ) -> float:
         """Take one epoch; return the mean loss, each example's taken before its step."""
+        if self.is_settled:  # models of other classes may need further epochs
+            report(order.size)
+            return mean_loss(self.problem, *self.solution())
         self.state = self.solver.begin_epoch(self.state)
         order = self.solver.rows_to_visit(order, self.state, self.rng)
         total = 0.0
@@ -91,6 +94,11 @@ class SingleModel:
     def solution(self) -> tuple[Array, float]:
         """Return the weights and the intercept."""
         return self.solver.solution(self.state)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the model is at its optimum, as far as its solver can tell."""
+        return self.solver.promised_gain(self.state) <= SETTLED
 
     def loss_at_zero(self) -> float:
         """Return the largest loss of zero weights, at least 1, as an order of magnitude."""
@@ -215,6 +223,11 @@ class LinearTrainer(Trainer):
             f"solver={self.title!r} diverged in epoch {self.epochs}{cause}: {advice}, scale the "
             "features, or use solver='aisgd', which no learning rate makes diverge"
         )
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all models are at their optimum."""
+        return all(model.is_settled for model in self.models)
 
     def objective(self) -> float:
         """Return the mean objective of the models."""

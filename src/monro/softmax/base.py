@@ -64,6 +64,8 @@ MakeTrainer = Callable[..., SoftmaxTrainer]
 # The states that a checkpoint may hold, by their names in files.
 STATES = {"State": State, "Memory": AugmentReduceState, "Spread": Spread}
 
+_MOST_OF_FOLDS = 1 << 26  # weights of a model: on the path of several folds there are as many
+
 
 def _has_blocks(plan: Plan, X: Any) -> bool:
     """Return whether weights are block-major: for sparse rows, visited one at a time."""
@@ -141,7 +143,10 @@ class SoftmaxBase(PosteriorSummary):
         rows = run.rows._replace(X=self._conditioning(run.rows).apply(run.rows.X, self.dtype))
         _, sqnorm = in_precision(rows.X, rows.y, self.dtype)
         unit = float(sqnorm.mean(dtype=np.float64))
-        splits = make_splits(rows, self._strata(rows.y), numbers, run.seed, self.cv)
+        few_weights = self.classes_.size * rows.X.shape[1] <= _MOST_OF_FOLDS
+        splits = make_splits(
+            rows, self._strata(rows.y), numbers, run.seed, self.cv, folds_fit=few_weights
+        )
         if not splits:
             return StrengthPath(STREAM_ALPHA, [])._asdict()
         models = [SoftmaxPathModel(self, split, self.classes_, run.seed, unit) for split in splits]
@@ -150,7 +155,7 @@ class SoftmaxBase(PosteriorSummary):
             strengths = lasso_strengths(strongest * rows.y.size / float(self.l1_ratio))
         else:
             strengths = ridge_strengths(unit)
-        with Progress(self.verbose > 0, "strength", strengths.size, rows.y.size) as progress:
+        with Progress(self.verbose > 0, "strength", strengths.values.size, rows.y.size) as progress:
             weights = [model.weight for model in models]
             path = follow_path(models, weights, rows.y.size, strengths, progress.step)
         return path._asdict()

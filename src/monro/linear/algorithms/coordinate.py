@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from monro._jit import kernel
-from monro.coordinate import Strengths, new_model, newton_step
+from monro.coordinate import TINY, Strengths, new_model, newton_step
 from monro.linear.algorithms.solver_base import Options, Solver, Traits
 from monro.linear.examples import Examples
 from monro.linear.problem import Problem, columns_of
@@ -22,6 +22,7 @@ class CoordinateState(NamedTuple):
 
     w: PerFeature
     bias: Array
+    gain: Array  # what the last epoch promised, as a part of the objective before it
 
 
 @kernel
@@ -48,16 +49,27 @@ class Coordinate(Solver):
         self.model = new_model(problem.examples.y.size, problem.n_features)
 
     def resume(self, coef: Array, intercept: float, t: float) -> CoordinateState:
-        return CoordinateState(coef.copy(), np.array([intercept]))
+        return CoordinateState(coef.copy(), np.array([intercept]), np.array([np.inf]))
+
+    def start(self, intercept: float = 0.0) -> CoordinateState:
+        if self.earlier is None:
+            return self.resume(np.zeros(self.problem.n_features), intercept, 0.0)
+        w, bias, *_ = self.earlier  # it may have settled on other rows
+        return self.resume(w, bias[0], 0.0)
+
+    def promised_gain(self, state: CoordinateState) -> float:
+        return float(state.gain[0])
 
     def sweep(self, order: Array, state: CoordinateState, sigma: float = 1.0) -> float:
         examples, model = self.problem.examples, self.model
         predict(examples, state.w, state.bias[0], model.p)
-        total, t, c = newton_step(
+        before = self.problem.penalty.value(state.w)
+        total, fall, t, c = newton_step(
             self.problem.loss, examples.y, examples.weight, self.columns, self.strengths,
             state.w, model,
         )  # fmt: skip
         state.bias[0] += t * c
+        state.gain[0] = -fall / max(abs(total) / examples.y.size + before, TINY)
         return total
 
     def solution(self, state: CoordinateState) -> tuple[Array, float]:

@@ -9,6 +9,8 @@ import numpy as np
 from monro.linear.problem import Problem
 from monro.rows import Array
 
+SETTLED = 1e-10  # of the objective: a sweep that promises to gain less is the last one
+
 
 class Options(NamedTuple):
     """How a solver runs."""
@@ -63,6 +65,10 @@ class Solver(ABC):
         `sigma` is CoCoA+'s σ′ (Ma et al., 2015), the factor of a subproblem's quadratic term, which
         allows for steps on other copies of the weights at the same time.
         """
+
+    def promised_gain(self, state: Any) -> float:
+        """Return what the last sweep promised to gain, as a part of the objective, if known."""
+        return np.inf
 
     @abstractmethod
     def solution(self, state: Any) -> tuple[Array, float]:

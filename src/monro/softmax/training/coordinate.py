@@ -140,7 +140,9 @@ class CoordinateDescent:
         for k in range(n_classes):
             isolate(rows, W, b, k, log_sum, others, model.p)
             signs = np.where(problem.y == k, 1.0, -1.0)
-            _, t, c = newton_step(Log(), signs, self.weight, self.columns, strengths, W[k], model)
+            _, _, t, c = newton_step(
+                Log(), signs, self.weight, self.columns, strengths, W[k], model
+            )
             b[k] += t * c
             combine(others, t, model, log_sum)
             now = problem.size * (k + 1) // n_classes

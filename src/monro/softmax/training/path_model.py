@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from monro.blocks import LANES
-from monro.fitting.path import Split
+from monro.fitting.path import PathModel, Split
 from monro.fitting.run import LabelledRows, Run
 from monro.mapped.chunked_arrays import is_mapped
 from monro.mapped.matrices import load_rows
@@ -58,7 +58,7 @@ def strongest_l1(rows: LabelledRows, n_classes: int, fit_intercept: bool) -> flo
     return largest / float(counts.sum())
 
 
-class SoftmaxPathModel:
+class SoftmaxPathModel(PathModel):
     """A SoftmaxClassifier that is fitted with one strength after the other.
 
     Parameters

@@ -11,7 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from monro.checks.rows import validate_rows
 from monro.estimator import Estimator
-from monro.fitting.conditioning import AS_GIVEN, Conditioning, choose_conditioning
+from monro.fitting.conditioning import (
+    AS_GIVEN,
+    Conditioning,
+    choose_conditioning,
+    without_light_penalties,
+)
 from monro.fitting.epochs import train, train_batch
 from monro.fitting.path import (
     StrengthPath,
@@ -126,7 +131,8 @@ class LinearBase(Estimator):
         # The columns are measured on all rows at once: that takes no target of those held out.
         rows = rows._replace(X=self._conditioning(run.rows).apply(rows.X))
         columns, n_jobs = used_columns(rows.X), self._threads()
-        problems = self._problems(rows, columns)
+        measured = without_light_penalties(self, rows.X.shape[1])
+        problems = self._problems(rows._replace(X=measured.apply(rows.X)), columns)
         if self.l1_ratio:
             strengths = lasso_strengths(strongest_lasso(problems, float(self.l1_ratio)))
         else:

@@ -181,6 +181,7 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
         schedule: str = "bottou",
         alpha: float | Literal["auto"] = "auto",
         l1_ratio: float = 0.0,
+        penalty_factor: Any = None,
         cv: Any = None,
         learning_rate: float | str = "auto",
         decay: float = 1.0,
@@ -205,6 +206,7 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
         self.schedule = schedule
         self.alpha = alpha
         self.l1_ratio = l1_ratio
+        self.penalty_factor = penalty_factor
         self.cv = cv
         self.learning_rate = learning_rate
         self.decay = decay

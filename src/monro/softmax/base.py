@@ -8,7 +8,12 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from monro.fitting.conditioning import AS_GIVEN, Conditioning, choose_conditioning
+from monro.fitting.conditioning import (
+    AS_GIVEN,
+    Conditioning,
+    choose_conditioning,
+    without_light_penalties,
+)
 from monro.fitting.epochs import train, train_batch
 from monro.fitting.path import (
     StrengthPath,
@@ -139,14 +144,16 @@ class SoftmaxBase(PosteriorSummary):
         """Resolve alpha="auto"; return the attributes to set."""
         # The columns are measured on all rows at once: that takes no label of those held out.
         rows = run.rows._replace(X=self._conditioning(run.rows).apply(run.rows.X, self.dtype))
-        _, sqnorm = in_precision(rows.X, rows.y, self.dtype)
+        light = without_light_penalties(self, rows.X.shape[1])
+        measured = rows._replace(X=light.apply(rows.X))
+        _, sqnorm = in_precision(measured.X, rows.y, self.dtype)
         unit = float(sqnorm.mean(dtype=np.float64))
         splits = make_splits(rows, self._strata(rows.y), numbers, run.seed, self.cv)
         if not splits:
             return StrengthPath(STREAM_ALPHA, [])._asdict()
         models = [SoftmaxPathModel(self, split, self.classes_, run.seed, unit) for split in splits]
         if self.l1_ratio > 0.0:  # then the path begins where all weights are 0
-            strongest = strongest_l1(rows, self.classes_.size, bool(self.fit_intercept))
+            strongest = strongest_l1(measured, self.classes_.size, bool(self.fit_intercept))
             strengths = lasso_strengths(strongest * rows.y.size / float(self.l1_ratio))
         else:
             strengths = ridge_strengths(unit)

@@ -16,6 +16,7 @@ from monro.checks.labels import (
     label_arrays,
     map_codes,
 )
+from monro.checks.parameters import refuse_factors_of_streams
 from monro.checks.rows import row_weights, validate_rows
 from monro.fitting.run import LabelledRows
 from monro.mapped.matrices import select_rows
@@ -27,7 +28,8 @@ from monro.softmax.solvers import SOLVERS, solvers_that
 
 
 def _has_partial_fit(estimator: Any) -> bool:
-    """Raise AttributeError if the solver has no partial_fit."""
+    """Raise AttributeError if the solver has no partial_fit, or the penalty is not for it."""
+    refuse_factors_of_streams(estimator)
     traits = SOLVERS.get(estimator.solver)
     if traits is not None and not traits.has_partial_fit:
         able = solvers_that(lambda t: t.has_partial_fit)
@@ -215,6 +217,7 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         classes_per_step: int | None = None,
         alpha: float | Literal["auto"] = "auto",
         l1_ratio: float = 0.0,
+        penalty_factor: Any = None,
         cv: Any = None,
         learning_rate: float | str = "auto",
         epoch_decay: float | None = None,
@@ -245,6 +248,7 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         self.classes_per_step = classes_per_step
         self.alpha = alpha
         self.l1_ratio = l1_ratio
+        self.penalty_factor = penalty_factor
         self.cv = cv
         self.learning_rate = learning_rate
         self.epoch_decay = epoch_decay

@@ -80,6 +80,7 @@ class SoftmaxPathModel:
             solver=path_solver(estimator, split.training.X, classes.size),
             alpha=_SEARCHED * (unit or 1.0) / self.n_rows,
             scale=False,  # the rows are conditioned already
+            penalty_factor=None,
             max_epochs=max(1, -(-int(estimator.max_epochs) // _EPOCHS_SHARE)),
             tol=None,
             early_stopping=False,

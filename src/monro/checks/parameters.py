@@ -109,7 +109,7 @@ def _check_factors(given: Any) -> None:
     if wrong.size:
         raise ValueError(
             f"penalty_factor: feature {wrong[0]} has {factors[wrong[0]]:g}; give finite numbers "
-            "> 0 (a small one, such as 1e-6, leaves a feature almost unpenalised)"
+            "> 0 (a small one, such as 0.01, leaves a feature almost unpenalised)"
         )
 
 

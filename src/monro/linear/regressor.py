@@ -50,6 +50,10 @@ class LinearRegressor(RegressorMixin, LinearBase):  # type: ignore[misc]
     >>> model = LinearRegressor(max_epochs=50, random_state=0).fit(scale(X), y)
     >>> model.score(scale(X), y) > 0.5
     True
+    >>> factors = [1e6] + 9 * [1.0]  # a penalty that keeps the age out
+    >>> model = LinearRegressor(l1_ratio=1.0, penalty_factor=factors, random_state=0)
+    >>> float(model.fit(scale(X), y).coef_[0])
+    0.0
     """
 
     def __init__(

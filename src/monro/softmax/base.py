@@ -255,6 +255,8 @@ class SoftmaxBase(PosteriorSummary):
         if self.learning_rate != "auto":
             return plan, 0
         same_units = earlier is not None and earlier.scaled == run.conditioning.changes
+        # The last fit's rate may have been for other factors.
+        same_units = same_units and self.penalty_factor is None
         if same_units and self.learning_rate_:
             return plan._replace(eta0=self.learning_rate_), 0
         if not np.isnan(plan.eta0):

@@ -206,7 +206,22 @@ def test_the_path_is_not_led_astray_by_one_light_feature(make, parameters):
     assert 0.1 * plain.alpha_ < model.alpha_ < 10.0 * plain.alpha_
 
 
-def test_without_kinks_or_with_the_path_finds_a_strength():
+@pytest.mark.parametrize("l1_ratio", [0, 1])
+@pytest.mark.parametrize(
+    "make", [lambda **given: LinearClassifier(loss="log", **given), SoftmaxClassifier]
+)
+def test_the_path_is_that_of_divided_columns(make, l1_ratio):
+    X, y = make_data()
+    factors = np.array([1.0, 1.0, 1.0, 9.0, 100.0])  # none is below the median
+    settings = {"solver": "coordinate", "scale": False, "l1_ratio": l1_ratio, "random_state": 0}
+    model = make(penalty_factor=factors, **settings).fit(X, y)
+    peer = make(**settings).fit(X / (factors if l1_ratio else np.sqrt(factors)), y)
+    assert model.alpha_ == pytest.approx(peer.alpha_, rel=1e-6)
+    means = [[record["mean"] for record in m.alpha_path_] for m in (model, peer)]
+    np.testing.assert_allclose(*means, rtol=1e-6)
+
+
+def test_the_path_finds_a_strength_with_kinks_and_without():
     X, y = make_data()
     factors = [0.1, 1.0, 1.0, 2.0, 10.0]
     for loss in ("hinge", "squared_hinge"):
@@ -248,7 +263,7 @@ def test_a_killed_fit_resumes_with_the_same_bits(tmp_path, kind, killed):
 @pytest.mark.parametrize(
     ("kind", "settings"),
     [
-        (LinearClassifier, {"solver": "dual", "max_epochs": 300}),
+        (LinearClassifier, {"solver": "dual", "loss": "log", "max_epochs": 300}),
         (LinearClassifier, {"solver": "sgd", "loss": "log", "max_epochs": 300}),
         (SoftmaxClassifier, {"solver": "lbfgs", "max_epochs": 300}),
         (SoftmaxClassifier, {"max_epochs": 60}),
@@ -258,12 +273,13 @@ def test_a_warm_start_begins_where_the_last_fit_ended(kind, settings):
     X, y = make_data()
     factors = np.maximum(FACTORS, 0.1)
     model = kind(**(RIDGE | settings | {"penalty_factor": factors, "warm_start": True})).fit(X, y)
-    before = model.coef_.copy()
+    before, rate = model.coef_.copy(), model.learning_rate_
     model.set_params(max_epochs=1).fit(X, y)
     np.testing.assert_allclose(model.coef_, before, atol=0.03)
     # With other factors, and so another rate, it goes to another optimum.
     model.set_params(penalty_factor=np.full(5, 1e4), max_epochs=60).fit(X, y)
     assert np.abs(model.coef_).max() < 0.05
+    assert rate is None or model.learning_rate_ != rate
 
 
 # ------------------------------------------------------------------------------ refusals
@@ -304,7 +320,8 @@ def test_other_values_are_refused(kind, parameters, named):
 def test_what_is_in_the_units_of_the_columns_is_refused(parameters, named):
     X, y = make_data(n=60)
     text = message(ValueError, SoftmaxClassifier(**(RIDGE | parameters)).fit, X, y)
-    assert text.startswith("penalty_factor") and named in text
+    assert text.startswith("penalty_factor")
+    assert named in text
 
 
 @pytest.mark.parametrize("alpha", [0.1, "auto"])

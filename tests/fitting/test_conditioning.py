@@ -11,7 +11,8 @@ from tests.messages import message
 
 
 def conditioning(X, weight=None, *, keep_zeros=True, **parameters):
-    given = {"scale": True, "alpha": 0.1, "fit_intercept": True} | parameters
+    given = {"scale": True, "alpha": 0.1, "fit_intercept": True, "penalty_factor": None}
+    given |= parameters
     weight = np.ones(X.shape[0]) if weight is None else weight
     return choose_conditioning(SimpleNamespace(**given), X, weight, keep_zeros=keep_zeros)
 

@@ -80,13 +80,54 @@ def _gives_pairs(cv: Any) -> bool:
     return hasattr(cv, "split") or isinstance(cv, Iterable)
 
 
+def check_penalty(estimator: Any) -> None:
+    """Check alpha, l1_ratio and penalty_factor."""
+    if estimator.alpha != "auto":
+        check_number("alpha", estimator.alpha, 0.0)
+    check_number("l1_ratio", estimator.l1_ratio, 0.0)
+    if estimator.l1_ratio > 1:
+        raise ValueError(f"l1_ratio={estimator.l1_ratio!r}: it must be <= 1 (1 is a lasso)")
+    if estimator.penalty_factor is None:
+        return
+    _check_factors(estimator.penalty_factor)
+    if 0 < estimator.l1_ratio < 1:
+        raise ValueError(
+            f"penalty_factor is for a ridge or a lasso, this is l1_ratio={estimator.l1_ratio!r}: "
+            "use l1_ratio=0 or l1_ratio=1"
+        )
+
+
+def _check_factors(given: Any) -> None:
+    """Raise unless these are finite positive numbers, in one dimension."""
+    try:
+        factors = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        factors = np.zeros(())
+    if factors.ndim != 1:
+        raise ValueError("penalty_factor: give a list of numbers > 0, one for each feature")
+    wrong = np.flatnonzero(~(np.isfinite(factors) & (factors > 0.0)))
+    if wrong.size:
+        raise ValueError(
+            f"penalty_factor: feature {wrong[0]} has {factors[wrong[0]]:g}; give finite numbers "
+            "> 0 (a small one, such as 0.01, leaves a feature almost unpenalised)"
+        )
+
+
+def refuse_factors_of_streams(estimator: Any) -> None:
+    """Raise AttributeError if the estimator has a penalty_factor: it has no partial_fit then."""
+    if estimator.penalty_factor is not None:
+        raise AttributeError(
+            "penalty_factor is for fit: batches of partial_fit are not scaled; set "
+            "penalty_factor=None"
+        )
+
+
 def check_common(estimator: Any, rates: Iterable[str] = ("auto",)) -> None:
-    """Check the parameters that all linear and softmax estimators share, one at a time.
+    """Check the parameters that all linear and softmax estimators share.
 
     `rates` are the names that the learning rate may have.
     """
-    if estimator.alpha != "auto":
-        check_number("alpha", estimator.alpha, 0.0)
+    check_penalty(estimator)
     check_cv(estimator.cv)
     check_rate("learning_rate", estimator.learning_rate, rates)
     check_integer("max_epochs", estimator.max_epochs, 1)

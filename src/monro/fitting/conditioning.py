@@ -17,6 +17,10 @@ Sparse rows stay sparse, and are not centred. Numbers beside text or indicators 
 root mean square: columns without zeros; and columns that are non-zero in at least half of the rows
 and have a root mean square above 1. The other columns share one unit: a common word is not to count
 as much as a whole text. Rows that all have length 1 have been scaled already.
+
+Factors of the penalty, one for each feature, are scales, too: a ridge on the weights v of columns
+that are divided by ``√f`` is ``‖v‖² = Σ f w²`` in the units before, and a lasso on those of columns
+divided by ``f`` is ``‖v‖₁ = Σ f |w|``.
 """
 
 from typing import Any, NamedTuple
@@ -118,6 +122,52 @@ def choose_conditioning(estimator: Any, X: Any, weight: Array, *, keep_zeros: bo
 
     With `keep_zeros` an array of mostly zeros remains one: only columns are centred that need it.
     """
+    columns = _choose_units(estimator, X, weight, keep_zeros=keep_zeros)
+    if estimator.penalty_factor is None:
+        return columns
+    if is_mapped(X):
+        raise ValueError(
+            "penalty_factor is for data in memory: divide the columns of larger data by the square "
+            "roots of the factors (with l1_ratio=1 by the factors) before it is stored"
+        )
+    factors = _factors(estimator, X.shape[1])
+    if not columns.changes:
+        columns = Conditioning(np.zeros(factors.size), np.ones(factors.size))
+    return columns._replace(scale=columns.scale * _as_scale(estimator, factors))
+
+
+def without_light_penalties(estimator: Any, n_features: int) -> Conditioning:
+    """Return what gives features of a low penalty factor the median one, in conditioned columns.
+
+    Divided by the roots of their factors, features that are hardly penalised are longer than all
+    others. Where a path of strengths begins is not for them to decide: it would end before it comes
+    to the strengths that matter to the others.
+    """
+    if estimator.penalty_factor is None:
+        return AS_GIVEN
+    factors = _factors(estimator, n_features)
+    missing = np.maximum(1.0, np.median(factors) / factors)
+    return Conditioning(np.zeros(n_features), _as_scale(estimator, missing))
+
+
+def _factors(estimator: Any, n_features: int) -> Array:
+    """Return the factors of the penalty."""
+    factors: Array = np.asarray(estimator.penalty_factor, np.float64)
+    if factors.size != n_features:
+        raise ValueError(
+            f"penalty_factor has {factors.size} numbers, X has {n_features} features: give one "
+            "number for each feature"
+        )
+    return factors
+
+
+def _as_scale(estimator: Any, factors: Array) -> Array:
+    """Return the scales of the columns that have the effect of these factors of the penalty."""
+    return factors if estimator.l1_ratio == 1 else np.sqrt(factors)
+
+
+def _choose_units(estimator: Any, X: Any, weight: Array, *, keep_zeros: bool) -> Conditioning:
+    """Return the centres and scales that the parameter `scale` asks for."""
     if not scales_columns(estimator):
         return AS_GIVEN
     if is_mapped(X):

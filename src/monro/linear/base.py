@@ -12,7 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from monro.checks.rows import validate_rows
 from monro.estimator import Estimator
-from monro.fitting.conditioning import AS_GIVEN, Conditioning, choose_conditioning
+from monro.fitting.conditioning import (
+    AS_GIVEN,
+    Conditioning,
+    choose_conditioning,
+    without_light_penalties,
+)
 from monro.fitting.epochs import train, train_batch
 from monro.fitting.path import (
     StrengthPath,
@@ -133,7 +138,8 @@ class LinearBase(Estimator):
         # The columns are measured on all rows at once: that takes no target of those held out.
         rows = rows._replace(X=self._conditioning(run.rows).apply(rows.X))
         columns, n_jobs = used_columns(rows.X), self._threads()
-        problems = self._problems(rows, columns)
+        measured = without_light_penalties(self, rows.X.shape[1])
+        problems = self._problems(rows._replace(X=measured.apply(rows.X)), columns)
         if self.l1_ratio:
             strengths = lasso_strengths(strongest_lasso(problems, float(self.l1_ratio)))
         else:
@@ -286,6 +292,8 @@ class LinearBase(Estimator):
         )
         earlier = getattr(self, "_fitted", None) if solutions is not None else None
         same = earlier is not None and earlier._replace(states=()) == fit
+        # The last fit's rate may have been for other factors.
+        same = same and self.penalty_factor is None
         states = earlier.states if earlier is not None and same else ()
         if not (same and self.learning_rate == "auto"):
             self.learning_rate_ = self._choose_rate(name, problems, rng, streaming)
@@ -343,11 +351,13 @@ class LinearBase(Estimator):
         by_rows = streaming or scheduled or mapped or problem.loss.traits.has_kink
         if problem.penalty.has_kink:
             return "implicit" if by_rows else "coordinate"
-        by_rows = by_rows or self.center or self.max_steps is not None
-        if self.alpha == "auto" and not by_rows and few_enough_for_columns(problem):
-            return "coordinate"
         if streaming or scheduled or self.alpha == 0:
             return "aisgd"
+        by_rows = by_rows or self.center or self.max_steps is not None
+        # Factors make columns differ in length, which is nothing to coordinate descent.
+        accurate = self.alpha == "auto" or self.penalty_factor is not None
+        if accurate and not by_rows and few_enough_for_columns(problem):
+            return "coordinate"
         epochs = curvature_ratio(problem, rng)
         return suited_solver(epochs, problem.examples.y.size, self.n_features_in_)
 

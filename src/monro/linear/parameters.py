@@ -9,6 +9,7 @@ from monro.checks.parameters import (
     check_flag,
     check_integer,
     check_number,
+    refuse_factors_of_streams,
 )
 from monro.linear.algorithms.solver_base import Traits
 from monro.linear.solvers import SOLVERS, solvers_that
@@ -19,9 +20,6 @@ def check_linear_parameters(estimator: Any, losses: Iterable[str]) -> None:
     check_choice("loss", estimator.loss, losses)
     check_choice("solver", estimator.solver, ["auto", *SOLVERS])
     check_choice("schedule", estimator.schedule, ["bottou", "inverse-t"])
-    check_number("l1_ratio", estimator.l1_ratio, 0.0)
-    if estimator.l1_ratio > 1:
-        raise ValueError(f"l1_ratio={estimator.l1_ratio!r}: it must be <= 1 (1 is a lasso)")
     check_number("decay", estimator.decay, 0.0)
     if estimator.skip is not None:
         check_integer("skip", estimator.skip, 1)
@@ -106,7 +104,8 @@ def check_combination(estimator: Any, solver: str) -> None:
 
 
 def has_partial_fit(estimator: Any) -> bool:
-    """Raise AttributeError if the solver has no partial_fit."""
+    """Raise AttributeError if the solver has no partial_fit, or the penalty is not for it."""
+    refuse_factors_of_streams(estimator)
     if estimator.solver in SOLVERS and not SOLVERS[estimator.solver].has_partial_fit:
         able = ", ".join(map(repr, ["auto", *solvers_that(lambda t: t.has_partial_fit)]))
         raise AttributeError(

@@ -50,6 +50,10 @@ class LinearRegressor(RegressorMixin, LinearBase):  # type: ignore[misc]
     >>> model = LinearRegressor(max_epochs=50, random_state=0).fit(scale(X), y)
     >>> model.score(scale(X), y) > 0.5
     True
+    >>> factors = [1e6] + 9 * [1.0]  # a penalty that keeps the age out
+    >>> model = LinearRegressor(l1_ratio=1.0, penalty_factor=factors, random_state=0)
+    >>> float(model.fit(scale(X), y).coef_[0])
+    0.0
     """
 
     def __init__(
@@ -61,6 +65,7 @@ class LinearRegressor(RegressorMixin, LinearBase):  # type: ignore[misc]
         schedule: str = "bottou",
         alpha: float | Literal["auto"] = "auto",
         l1_ratio: float = 0.0,
+        penalty_factor: Any = None,
         cv: Any = None,
         learning_rate: float | str = "auto",
         decay: float = 1.0,
@@ -87,6 +92,7 @@ class LinearRegressor(RegressorMixin, LinearBase):  # type: ignore[misc]
         self.schedule = schedule
         self.alpha = alpha
         self.l1_ratio = l1_ratio
+        self.penalty_factor = penalty_factor
         self.cv = cv
         self.learning_rate = learning_rate
         self.decay = decay

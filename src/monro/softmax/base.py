@@ -8,7 +8,12 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from monro.fitting.conditioning import AS_GIVEN, Conditioning, choose_conditioning
+from monro.fitting.conditioning import (
+    AS_GIVEN,
+    Conditioning,
+    choose_conditioning,
+    without_light_penalties,
+)
 from monro.fitting.epochs import train, train_batch
 from monro.fitting.path import (
     StrengthPath,
@@ -141,7 +146,9 @@ class SoftmaxBase(PosteriorSummary):
         """Resolve alpha="auto"; return the attributes to set."""
         # The columns are measured on all rows at once: that takes no label of those held out.
         rows = run.rows._replace(X=self._conditioning(run.rows).apply(run.rows.X, self.dtype))
-        _, sqnorm = in_precision(rows.X, rows.y, self.dtype)
+        light = without_light_penalties(self, rows.X.shape[1])
+        measured = rows._replace(X=light.apply(rows.X))
+        _, sqnorm = in_precision(measured.X, rows.y, self.dtype)
         unit = float(sqnorm.mean(dtype=np.float64))
         few_weights = self.classes_.size * rows.X.shape[1] <= _MOST_OF_FOLDS
         splits = make_splits(
@@ -151,7 +158,7 @@ class SoftmaxBase(PosteriorSummary):
             return StrengthPath(STREAM_ALPHA, [])._asdict()
         models = [SoftmaxPathModel(self, split, self.classes_, run.seed, unit) for split in splits]
         if self.l1_ratio > 0.0:  # then the path begins where all weights are 0
-            strongest = strongest_l1(rows, self.classes_.size, bool(self.fit_intercept))
+            strongest = strongest_l1(measured, self.classes_.size, bool(self.fit_intercept))
             strengths = lasso_strengths(strongest * rows.y.size / float(self.l1_ratio))
         else:
             strengths = ridge_strengths(unit)
@@ -253,6 +260,8 @@ class SoftmaxBase(PosteriorSummary):
         if self.learning_rate != "auto":
             return plan, 0
         same_units = earlier is not None and earlier.scaled == run.conditioning.changes
+        # The last fit's rate may have been for other factors.
+        same_units = same_units and self.penalty_factor is None
         if same_units and self.learning_rate_:
             return plan._replace(eta0=self.learning_rate_), 0
         if not np.isnan(plan.eta0):

@@ -49,13 +49,14 @@ def check_softmax_parameters(estimator: Any) -> None:
                 "posterior='gaussian' needs a prior: give alpha > 0, its precision is alpha times "
                 "the number of examples"
             )
-    check_number("l1_ratio", estimator.l1_ratio, 0.0)
-    if estimator.l1_ratio > 1:
-        raise ValueError(f"l1_ratio={estimator.l1_ratio!r}: it must be <= 1 (1 is a lasso)")
     _check_combination(estimator)
     fixed = in_units_of_columns(estimator)
     if fixed is not None and not isinstance(estimator.scale, str) and estimator.scale:
         raise ValueError(f"scale=True: {fixed} is in the units of the columns: leave scale='auto'")
+    if fixed is not None and estimator.penalty_factor is not None:
+        raise ValueError(
+            f"penalty_factor: {fixed} is in the units of the columns: leave penalty_factor=None"
+        )
 
 
 def in_units_of_columns(estimator: Any) -> str | None:

@@ -13,7 +13,7 @@ from monro.mapped.chunked_arrays import is_mapped
 from monro.mapped.matrices import load_rows
 from monro.rows import Array
 from monro.softmax.metrics import losses
-from monro.softmax.training.planning import ends_sparse
+from monro.softmax.training.planning import ends_by_descent
 
 _EPOCHS_SHARE = 6  # a fit of the path takes one in 6 of the epochs of a whole fit
 # The rate is searched for with this alpha·N, in units of the mean squared length of the rows. The
@@ -28,10 +28,10 @@ _MOST_SUMS = 1 << 24  # of the rows of a class, at a time
 def path_solver(estimator: Any, X: Any, n_classes: int) -> str:
     """Return the solver of the fits of a path.
 
-    To sparse weights it takes coordinate descent alone: a fit that starts where that of the last
-    strength ended needs no stochastic steps.
+    Where coordinate descent finishes a fit, it makes those of the path alone: a fit that starts
+    where that of the last strength ended needs no stochastic steps.
     """
-    descends = ends_sparse(estimator, n_classes) and not is_mapped(X)
+    descends = ends_by_descent(estimator, n_classes) and not is_mapped(X)
     return "coordinate" if descends else str(estimator.solver)
 
 
@@ -80,6 +80,7 @@ class SoftmaxPathModel(PathModel):
             solver=path_solver(estimator, split.training.X, classes.size),
             alpha=_SEARCHED * (unit or 1.0) / self.n_rows,
             scale=False,  # the rows are conditioned already
+            penalty_factor=None,
             max_epochs=max(1, -(-int(estimator.max_epochs) // _EPOCHS_SHARE)),
             tol=None,
             early_stopping=False,

@@ -104,19 +104,22 @@ def _exact_epochs(estimator: Any, sampling: str, n_classes: int) -> int:
 def _coordinate_epochs(estimator: Any, traits: Traits, n_classes: int) -> int:
     """Return the number of last epochs that are of coordinate descent.
 
-    After stochastic steps they make those weights 0 that the noise of the steps keeps from it.
+    After stochastic steps they make those weights 0 that the noise of the steps keeps from it, and
+    bring columns to their optimum that steps hardly move, because factors of the penalty have made
+    others longer.
     """
     if traits.by_columns:
         return int(estimator.max_epochs)
     known_end = _decay(estimator, 1) is None
-    if not known_end or not ends_sparse(estimator, n_classes):
+    if not known_end or not ends_by_descent(estimator, n_classes):
         return 0
     return -(-int(estimator.max_epochs) // _EXACT_SHARE)
 
 
-def ends_sparse(estimator: Any, n_classes: int) -> bool:
-    """Return whether the weights are to be sparse, and classes few enough to use all of them."""
-    return bool(estimator.l1_ratio > 0.0 and n_classes <= MAX_EXACT_CLASSES)
+def ends_by_descent(estimator: Any, n_classes: int) -> bool:
+    """Return whether coordinate descent is to finish a fit, and classes are few enough for it."""
+    has_factors = estimator.penalty_factor is not None and SOLVERS[estimator.solver].takes_l1
+    return bool((estimator.l1_ratio > 0.0 or has_factors) and n_classes <= MAX_EXACT_CLASSES)
 
 
 def explain(estimator: Any, plan: Plan, n_classes: int, trials: int) -> str:

@@ -15,7 +15,7 @@ from monro.rows import Array
 from monro.softmax.metrics import losses
 from monro.softmax.training.planning import ends_by_descent
 
-_EPOCHS_SHARE = 6  # a fit of the path takes one in 6 of the epochs of a whole fit
+_EPOCHS_SHARE = 10  # a fit of the path takes one in 10 of the epochs of a whole fit
 # The rate is searched for with this alpha·N, in units of the mean squared length of the rows. The
 # best rates of strong penalties are smaller, about in inverse proportion to their strength.
 _SEARCHED = 0.1

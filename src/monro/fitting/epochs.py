@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from monro.fitting.convergence import warn_unless_converged
 from monro.fitting.run import CHOSEN, Run
 from monro.fitting.trainer import Record, Trainer
 from monro.progress import Progress
@@ -37,7 +38,8 @@ def train(run: Run, trainer: Trainer) -> None:
     """Take epochs: until there are enough, the loss stops improving, or a callback stops it.
 
     With a hold-out, the model of the epoch with the lowest validation loss is kept. Sets
-    ``history_``, ``n_iter_`` and the attributes that the trainer returns.
+    ``history_``, ``n_iter_`` and the attributes that the trainer returns. Warns if there were
+    clearly too few epochs.
     """
     estimator, checkpoint = run.estimator, run.checkpoint
     monitor = _monitor(run, trainer)
@@ -91,6 +93,8 @@ def train(run: Run, trainer: Trainer) -> None:
         trainer.states = best
     estimator.n_iter_ = len(estimator.history_)
     estimator.__dict__.update(trainer.finish(estimator.history_[-1]))
+    if not stop:
+        warn_unless_converged(estimator, trainer.try_step(), epochs)
     context.call_on_fit_task_end(**seen, **solution)
 
 

@@ -25,9 +25,10 @@ from monro.rows import Array
 _MOST_ROWS, _MOST_ENTRIES = 1 << 13, 1 << 20  # to take a step on and to judge it, together
 _CONSTANT = 1e-9  # share of a column's mean square below which its variance is rounding
 _MOST_LENGTHS = 40  # to try; each is twice or half the one before
-# The fit has clearly not converged if a step gains this part of what it could gain at most, and
-# this part of what a model without weights could.
-_CLEARLY, _OF_CONSTANT = 0.2, 0.05
+# A step that gains this part of the objective, and of the loss of a model without weights, is a
+# sign of a fit that has not converged. (Losses near 0, of separable classes, fall by large parts of
+# themselves for ever.) Fits that have gain less than 0.04, others usually far more than 0.1.
+_CLEARLY = 0.1
 
 
 class RowLoss(Protocol):
@@ -91,23 +92,25 @@ class Trial(NamedTuple):
 
     objective: float  # before the step
     gain: float  # by which the step lowers it
-    constant: float  # of a model without weights
+    constant: float  # of the best model without weights
 
     @property
     def is_clear(self) -> bool:
         """Whether the step shows clearly that the fit has not converged."""
-        return self.gain > _CLEARLY * self.objective and self.gain > _OF_CONSTANT * self.constant
+        return self.gain > _CLEARLY * max(self.objective, self.constant)
 
 
-def choose_sample(n_rows: int, n_entries: int) -> Sample:
+def choose_sample(n_rows: int, n_entries: int, most: int = _MOST_ROWS) -> Sample:
     """Choose rows: all if they are few, both to take the step on and to judge it.
 
     Parameters
     ----------
     n_rows, n_entries : int
         The numbers of rows, and of their entries that are stored.
+    most : int
+        The number of rows that may be chosen.
     """
-    size = min(_MOST_ROWS, _MOST_ENTRIES * n_rows // max(1, n_entries))
+    size = min(most, _MOST_ROWS, _MOST_ENTRIES * n_rows // max(1, n_entries))
     if n_rows <= size:
         return Sample(np.arange(n_rows), n_rows)
     half = max(1, size // 2)

@@ -19,6 +19,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from monro.coordinate import Strengths
 from monro.fitting.conditioning import scales_columns
+from monro.fitting.run import Run
+from monro.mapped.chunked_arrays import is_mapped
 from monro.mapped.matrices import load_rows
 from monro.rows import Array
 
@@ -150,12 +152,13 @@ def try_step(
     strengths : Strengths
         Of the penalty, and whether there are intercepts without one.
     """
-    step = _direction(rows[0], losses[0], solution, strengths)
-    taken, judged = (
-        _along(part, loss, solution, step, strengths)
-        for part, loss in zip(rows, losses, strict=True)
-    )
-    return judged(0.0), judged(_best_length(taken))
+    with np.errstate(over="ignore", invalid="ignore"):  # a step may be too long
+        step = _direction(rows[0], losses[0], solution, strengths)
+        taken, judged = (
+            _along(part, loss, solution, step, strengths)
+            for part, loss in zip(rows, losses, strict=True)
+        )
+        return judged(0.0), judged(_best_length(taken))
 
 
 def _direction(
@@ -212,18 +215,21 @@ def _best_length(objective: Callable[[float], float]) -> float:
     return best if value < objective(0.0) else 0.0
 
 
-def warn_unless_converged(estimator: Any, trial: Trial | None, epochs: int) -> None:
+def warn_unless_converged(run: Run, trial: Trial | None) -> None:
     """Warn if a step has shown that the fit is far from its minimum."""
     if trial is None or not trial.is_clear:
         return
-    cures = [] if scales_columns(estimator) else ["scale=True, which makes columns comparable"]
-    cures.append("more max_epochs")
-    if estimator.learning_rate != "auto" and estimator.learning_rate is not None:
+    estimator = run.estimator
+    budget = "max_epochs" if getattr(estimator, "max_steps", None) is None else "max_steps"
+    cures = [f"a larger {budget}"]
+    if not scales_columns(estimator) and not is_mapped(run.rows.X):
+        cures.insert(0, "scale=True if columns are in different units")
+    if estimator.learning_rate != "auto":
         cures.append("learning_rate='auto'")
+    percent = 100.0 * min(1.0, trial.gain / trial.objective)
     warnings.warn(
-        f"max_epochs={epochs}: the fit has not converged, one step of gradient descent lowers its "
-        f"objective by {100.0 * min(1.0, trial.gain / trial.objective):.0f} %; use "
-        f"{' or '.join(cures)}",
+        f"{budget}={getattr(estimator, budget)}: the fit has not converged (one step of gradient "
+        f"descent lowers its objective by {percent:.0f} %); use {', or '.join(cures)}",
         ConvergenceWarning,
         stacklevel=2,
     )

@@ -91,10 +91,11 @@ def train(run: Run, trainer: Trainer) -> None:
                 checkpoint.save(notes, trainer, best, now=stop or trainer.epochs == epochs)
     if best is not None:
         trainer.states = best
+    # A warm start continues by a few epochs at a time, as `partial_fit` does.
+    trial = None if stop or estimator.warm_start else trainer.try_step()
     estimator.n_iter_ = len(estimator.history_)
     estimator.__dict__.update(trainer.finish(estimator.history_[-1]))
-    if not stop:
-        warn_unless_converged(estimator, trainer.try_step(), epochs)
+    warn_unless_converged(run, trial)
     context.call_on_fit_task_end(**seen, **solution)
 
 

@@ -93,7 +93,7 @@ class Trainer(ABC):
     def try_step(self) -> Trial | None:
         """Return what came of a step from the solution, which it leaves alone; None if not tried.
 
-        Called after the last epoch, if nothing else has ended the fit.
+        Called after the last epoch and before `finish`, if nothing else has ended the fit.
         """
         return None
 

@@ -55,7 +55,8 @@ class _RowLoss(NamedTuple):
         if not has_intercept:
             return loss(0.0)
         start = self.loss.traits.starting_intercept(self.y, share)
-        return float(minimize_scalar(loss, (start, start + 1.0)).fun)
+        with np.errstate(over="ignore", invalid="ignore"):  # a constant may be too large
+            return float(minimize_scalar(loss, (start, start + 1.0)).fun)
 
 
 def strengths_of(problem: Problem) -> Strengths | None:
@@ -102,5 +103,4 @@ def try_steps(
         constant = second.of_constant(judged.share, has_intercept=problem.fit_intercept)
         return before - least, before - after, constant - least
 
-    with np.errstate(over="ignore", invalid="ignore"):  # a step may be too long
-        return Trial(*np.mean([trial(problem, *found) for problem, found in fitted], axis=0))
+    return Trial(*np.mean([trial(problem, *found) for problem, found in fitted], axis=0))

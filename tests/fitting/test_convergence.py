@@ -81,9 +81,6 @@ def test_too_few_epochs_warn():
     settings = {"scale": True, "solver": "sgd", "learning_rate": 1e-4}
     text = warning(lambda: linear(**settings).fit(X, y))
     assert text.endswith("; use a larger max_epochs, or learning_rate='auto'")
-    assert warning(lambda: linear(max_steps=2 * y.size, **settings).fit(X, y)).startswith(
-        f"max_steps={2 * y.size}: "
-    )
 
 
 def test_rows_of_which_some_are_sampled_warn():
@@ -151,7 +148,7 @@ def test_fits_that_something_else_ends_do_not_warn():
     assert_silent(lambda: linear(**bad).set_callbacks(Stop()).fit(X, y))
     assert_silent(lambda: linear(tol=1.0, **bad).fit(X, y))
     assert_silent(lambda: linear(warm_start=True, **bad).fit(X, y))
-    assert_silent(lambda: linear(max_steps=y.size - 1, **bad).fit(X, y))
+    assert_silent(lambda: linear(max_steps=2 * y.size, **bad).fit(X, y))
     assert_silent(lambda: linear(**bad).partial_fit(X, y, classes=[0, 1, 2]))
 
 

@@ -220,15 +220,14 @@ def warn_unless_converged(run: Run, trial: Trial | None) -> None:
     if trial is None or not trial.is_clear:
         return
     estimator = run.estimator
-    budget = "max_epochs" if getattr(estimator, "max_steps", None) is None else "max_steps"
-    cures = [f"a larger {budget}"]
+    cures = ["a larger max_epochs"]
     if not scales_columns(estimator) and not is_mapped(run.rows.X):
         cures.insert(0, "scale=True if columns are in different units")
     if estimator.learning_rate != "auto":
         cures.append("learning_rate='auto'")
     percent = 100.0 * min(1.0, trial.gain / trial.objective)
     warnings.warn(
-        f"{budget}={getattr(estimator, budget)}: the fit has not converged (one step of gradient "
+        f"max_epochs={estimator.max_epochs}: the fit has not converged (one step of gradient "
         f"descent lowers its objective by {percent:.0f} %); use {', or '.join(cures)}",
         ConvergenceWarning,
         stacklevel=2,

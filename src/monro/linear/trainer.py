@@ -228,9 +228,9 @@ class LinearTrainer(Trainer):
         return float(np.mean([mean_loss(problem, *model.solution()) for problem, model in pairs]))
 
     def try_step(self) -> Trial | None:
-        """Return what a step of each model gains, on average, if there was at least one epoch."""
+        """Return what a step of each model gains, on average."""
         strengths = strengths_of(self.models[0].problem)
-        if strengths is None or (self.max_steps is not None and self.max_steps < self.size):
+        if strengths is None or self.max_steps is not None:  # a budget to study, not to converge in
             return None
         if self.description.schedule == "inverse-t":  # then the intercept is a weight
             strengths = strengths._replace(has_bias=False)

@@ -5,6 +5,8 @@ import importlib
 import inspect
 import warnings
 
+from sklearn.exceptions import ConvergenceWarning
+
 from benchmarks import harness
 
 NAMES = {
@@ -45,8 +47,9 @@ def main() -> None:
         parser.error(f"unknown benchmark {unknown[0]!r}: choose from {', '.join(NAMES)}")
     if not options.names and not options.render:
         parser.print_help()
-    # Peers warn when they stop before they reach their tolerance: here that is on purpose.
+    # Fits stop before they have converged: here that is on purpose.
     warnings.filterwarnings("ignore", module="sklearn|vowpalwabbit|skglm|celer")
+    warnings.filterwarnings("ignore", category=ConvergenceWarning)
     for name in options.names:
         run = importlib.import_module(f"benchmarks.{name}").run
         given = {key: getattr(options, key) for key in ("only", "limit")}

@@ -56,6 +56,15 @@ def test_fit_quietly(folder, tmp_path):
     assert result.stderr == ""
 
 
+@pytest.mark.filterwarnings("always")
+def test_a_fit_that_has_not_converged_says_so_in_one_line(folder, tmp_path):
+    flags = [*FIXED, "--quiet", "--solver", "sgd", "--set", "learning_rate=1e-9"]
+    result = invoke("fit", folder / "binary.train", tmp_path / "model", *flags)
+    assert result.exit_code == 0
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("monro: max_epochs=10: the fit has not converged")
+
+
 def test_the_model_is_that_of_the_library(folder):
     data = read(folder / "binary.train")
     model = monro.LinearClassifier(loss="log", alpha=1e-5, random_state=0).fit(data.X, data.y)

@@ -4,6 +4,7 @@ import difflib
 import json
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -145,9 +146,9 @@ def check_model(model: Path, data_name: str, checkpoint: Path | None) -> None:
 def run_fit(
     console: Console, estimator: Any, checkpoint: Path | None, fit: Callable[[], Any]
 ) -> None:
-    """Fit; if that is interrupted, say how to resume."""
+    """Fit, with warnings as one line each; if that is interrupted, say how to resume."""
     try:
-        with announce_compilation(lambda: say(console, COMPILING)):
+        with warning_lines(), announce_compilation(lambda: say(console, COMPILING)):
             fit()
     except KeyboardInterrupt:
         kept = checkpoint is not None and checkpoint.exists()
@@ -155,6 +156,19 @@ def run_fit(
         epochs = len(getattr(estimator, "history_", []))
         say(pipe_safe_console(stderr=True), f"monro: interrupted after {epochs} epochs{after}")
         raise
+
+
+@contextmanager
+def warning_lines() -> Iterator[None]:
+    """Print each warning as one line on standard error, without a line of the sources."""
+    console = pipe_safe_console(stderr=True)
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        say(console, f"monro: {message}")
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
 
 
 def save_model(estimator: Any, model: Path, checkpoint: Path | None) -> None:

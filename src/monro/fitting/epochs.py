@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from monro.fitting.convergence import warn_unless_converged
 from monro.fitting.run import CHOSEN, Run
 from monro.fitting.trainer import Record, Trainer
 from monro.progress import Progress
@@ -39,7 +40,8 @@ def train(run: Run, trainer: Trainer) -> None:
     With `tol` or a hold-out they also end when the loss stops improving.
 
     With a hold-out, the model of the epoch with the lowest validation loss is kept. Sets
-    ``history_``, ``n_iter_`` and the attributes that the trainer returns.
+    ``history_``, ``n_iter_`` and the attributes that the trainer returns. Warns if there were
+    clearly too few epochs.
     """
     estimator, checkpoint = run.estimator, run.checkpoint
     monitor = _monitor(run, trainer)
@@ -91,8 +93,11 @@ def train(run: Run, trainer: Trainer) -> None:
                 checkpoint.save(notes, trainer, best, now=stop or trainer.epochs == epochs)
     if best is not None:
         trainer.states = best
+    # A warm start continues by a few epochs at a time, as `partial_fit` does.
+    trial = None if stop or estimator.warm_start else trainer.try_step()
     estimator.n_iter_ = len(estimator.history_)
     estimator.__dict__.update(trainer.finish(estimator.history_[-1]))
+    warn_unless_converged(run, trial)
     context.call_on_fit_task_end(**seen, **solution)
 
 

@@ -8,6 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from monro.fitting.convergence import Trial
+
 Record = dict[str, Any]  # numbers, and how "auto" was resolved, as text
 Report = Callable[[int], None]  # called with the number of rows just visited
 
@@ -92,6 +94,13 @@ class Trainer(ABC):
         Called only if the run has a hold-out; models without one need not define it.
         """
         raise TypeError(f"{type(self).__name__} has no hold-out")
+
+    def try_step(self) -> Trial | None:
+        """Return what came of a step from the solution, which it leaves alone; None if not tried.
+
+        Called after the last epoch and before `finish`, if nothing else has ended the fit.
+        """
+        return None
 
     # ----------------------------------------------------------------------------------- results
 

@@ -8,7 +8,7 @@ from monro._jit import kernel
 from monro.linear.centring import centred
 from monro.linear.examples import Examples
 from monro.linear.problem import Problem
-from monro.losses import Loss, value
+from monro.losses import Loss, derivative, value
 from monro.rows import Array, dot, sqnorm
 
 
@@ -33,6 +33,13 @@ def losses_of(loss: Loss, p: Array, y: Array, losses: Array) -> None:
     """Write the loss of each prediction."""
     for i in range(p.size):
         losses[i] = value(loss, p[i], y[i])
+
+
+@kernel
+def slopes_of(loss: Loss, p: Array, y: Array, slopes: Array) -> None:
+    """Write the derivative of the loss at each prediction."""
+    for i in range(p.size):
+        slopes[i] = derivative(loss, p[i], y[i])
 
 
 @kernel

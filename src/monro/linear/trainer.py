@@ -10,10 +10,12 @@ import numpy as np
 
 from monro.errors import DivergenceError
 from monro.fitting.conditioning import AS_GIVEN, Conditioning
+from monro.fitting.convergence import Trial
 from monro.fitting.order import blocks_per_read, visiting_order
 from monro.fitting.trainer import Record, Report, Trainer
 from monro.linear.algorithms.solver_base import SETTLED, Solver
 from monro.linear.columns import Columns
+from monro.linear.convergence import strengths_of, try_steps
 from monro.linear.objective import mean_loss, objective, single_loss
 from monro.linear.problem import Problem
 from monro.linear.solvers import SOLVERS
@@ -237,6 +239,16 @@ class LinearTrainer(Trainer):
         """Return the mean loss of the models on the rows held out."""
         pairs = zip(self.held_out, self.models, strict=True)
         return float(np.mean([mean_loss(problem, *model.solution()) for problem, model in pairs]))
+
+    def try_step(self) -> Trial | None:
+        """Return what a step of each model gains, on average."""
+        strengths = strengths_of(self.models[0].problem)
+        if strengths is None or self.max_steps is not None:  # a budget to study, not to converge in
+            return None
+        if self.description.schedule == "inverse-t":  # then the intercept is a weight
+            strengths = strengths._replace(has_bias=False)
+        fitted = [(model.problem, model.solution()) for model in self.models]
+        return try_steps(self.X, self.columns, strengths, fitted)
 
     def solution(self) -> dict[str, Any]:
         """Return `coef_` and `intercept_`, in the units of the columns as given."""

@@ -119,6 +119,12 @@ class Traits(NamedTuple):
     damping: float = 0.03
 
     @property
+    def minimises_log_loss(self) -> bool:
+        """Whether its steps are on the log-loss of the softmax: on no bound, and no other loss."""
+        others = self.is_adaptive or self.maximises_one_vs_each
+        return not others and self.draws is Draws.OTHERS
+
+    @property
     def is_adaptive(self) -> bool:
         """Whether its steps are the adaptive steps of paper 001."""
         return self.e_step is not None

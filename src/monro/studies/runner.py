@@ -2,12 +2,14 @@
 
 import multiprocessing
 import time
+import warnings
 from collections.abc import Collection, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from monro.progress import pipe_safe_console
@@ -88,9 +90,12 @@ def _has_result(study: Study, trial: Trial, journal: Journal) -> bool:
 
 def _run_one(run: Any, trial: Trial, tick: Tick) -> tuple[dict[str, Any], float]:
     """Return the result of a trial and its seconds."""
-    start = time.perf_counter()
-    result = run(trial, tick)
-    return result, time.perf_counter() - start
+    with warnings.catch_warnings():
+        # Studies compare solvers that do not converge with those that do.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        start = time.perf_counter()
+        result = run(trial, tick)
+        return result, time.perf_counter() - start
 
 
 def _run_together(

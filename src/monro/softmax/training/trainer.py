@@ -11,6 +11,7 @@ from monro.blocks import LANES
 from monro.coordinate import Strengths
 from monro.errors import DivergenceError
 from monro.fitting.conditioning import AS_GIVEN, Conditioning
+from monro.fitting.convergence import Trial
 from monro.fitting.order import RowOrder, blocks_per_read
 from monro.fitting.run import LabelledRows
 from monro.fitting.trainer import Record, Report, Trainer, no_report
@@ -35,6 +36,7 @@ from monro.softmax.plan import Plan
 from monro.softmax.sampling.samplers import AllBlocks, Sampler
 from monro.softmax.solvers import SOLVERS, make_rule
 from monro.softmax.training.continuation import SoftmaxFit, folded, new_partial_state
+from monro.softmax.training.convergence import try_softmax_step
 from monro.softmax.training.coordinate import CoordinateDescent
 from monro.softmax.training.monitoring import (
     LossSample,
@@ -382,6 +384,14 @@ class SoftmaxTrainer(Trainer):
 
     def _divergence(self) -> DivergenceError:
         return divergence_error(self.plan, searched=self.searched)
+
+    def try_step(self) -> Trial | None:
+        """Return what a step on the exact loss gains, if the solver is to minimise that."""
+        plan = self.plan
+        if not self.traits.minimises_log_loss or plan.radius is not None:
+            return None
+        strengths = Strengths(plan.l1_strength, plan.ridge_strength, plan.damping > 0.0)
+        return try_softmax_step(self.problem, self.weights(), strengths)
 
     # ------------------------------------------------------------------------------------ results
 

@@ -1,6 +1,6 @@
 """The epoch loop: history, callbacks, progress, checkpoints and stopping."""
 
-from copy import deepcopy
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from monro.fitting.run import CHOSEN, Run
 from monro.fitting.trainer import Record, Trainer
 from monro.progress import Progress
+from monro.saving.states import copy_of
 
 _PATIENCE = 3  # epochs without improvement
 
@@ -36,8 +37,8 @@ class Stopper:
 def train(run: Run, trainer: Trainer) -> None:
     """Take epochs: until there are enough, the loss stops improving, or a callback stops it.
 
-    With a hold-out, the model of the epoch with the lowest validation loss is kept. Sets
-    ``history_``, ``n_iter_`` and the attributes that the trainer returns.
+    With a hold-out, the model of the epoch with the lowest validation loss is kept, in one copy.
+    Sets ``history_``, ``n_iter_`` and the attributes that the trainer returns.
     """
     estimator, checkpoint = run.estimator, run.checkpoint
     monitor = _monitor(run, trainer)
@@ -71,7 +72,7 @@ def train(run: Run, trainer: Trainer) -> None:
             stop = bool(subcontext.call_on_fit_task_end(**seen, **solution))
             if monitor is not None:
                 if stopper.improved(record[monitor]) and run.held_out is not None:
-                    best = deepcopy(trainer.states)
+                    best = list(map(copy_of, trainer.states, best or repeat(None)))
                 stop |= stopper.exhausted
             if checkpoint is not None:
                 notes = {
@@ -87,10 +88,14 @@ def train(run: Run, trainer: Trainer) -> None:
                     },
                 }
                 checkpoint.save(notes, trainer, best, now=stop or trainer.epochs == epochs)
+    last = estimator.history_[-1]
+    if _needs_objective(run):
+        last[trainer.objective_name] = trainer.exact_objective()
     if best is not None:
         trainer.states = best
+        last["held_out_loss"] = trainer.held_out_loss()
     estimator.n_iter_ = len(estimator.history_)
-    estimator.__dict__.update(trainer.finish(estimator.history_[-1]))
+    estimator.__dict__.update(trainer.finish(last))
     context.call_on_fit_task_end(**seen, **solution)
 
 
@@ -109,7 +114,7 @@ def has_callbacks(estimator: Any) -> bool:
 
 
 def _needs_objective(run: Run) -> bool:
-    """Return whether the objective is needed after each epoch; it costs a pass over the rows."""
+    """Return whether the objective is needed after each epoch."""
     estimator = run.estimator
     return estimator.tol is not None or estimator.verbose > 0 or has_callbacks(estimator)
 

@@ -79,14 +79,26 @@ class Trainer(ABC):
 
     @abstractmethod
     def objective(self) -> float:
-        """Return the objective, which `tol` applies to if no rows are held out."""
+        """Return the objective, which `tol` applies to if no rows are held out.
+
+        It is measured after every epoch, on so few rows that this takes a small part of its time:
+        see `monro.fitting.watching`.
+        """
+
+    def exact_objective(self) -> float:
+        """Return the objective to record in the end: of all rows, unless they are too many."""
+        return self.objective()
 
     def validation_loss(self) -> float:
-        """Return the mean loss of the rows held out.
+        """Return the mean loss of rows held out; of few of them, as in `objective`.
 
         Called only if the run has a hold-out; models without one need not define it.
         """
         raise TypeError(f"{type(self).__name__} has no hold-out")
+
+    def held_out_loss(self) -> float:
+        """Return the exact mean loss of all rows held out."""
+        return self.validation_loss()
 
     # ----------------------------------------------------------------------------------- results
 

@@ -60,8 +60,11 @@ def quick_losses(
 
     parts = max(n_jobs, -(-n // _CHUNK_ROWS))
     borders = np.linspace(0, n, parts + 1).astype(int).tolist()
-    with ThreadPoolExecutor(n_jobs) as pool:
-        list(pool.map(work, borders[:-1], borders[1:]))
+    if n_jobs == 1:  # a pool would take as long as a few hundred rows
+        list(map(work, borders[:-1], borders[1:]))
+    else:
+        with ThreadPoolExecutor(n_jobs) as pool:
+            list(pool.map(work, borders[:-1], borders[1:]))
     return top + np.log(mass) - own
 
 

@@ -19,7 +19,7 @@ from monro import SoftmaxClassifier
 
 BAR = 1.1
 REPEATS = 3
-SETS = {"10 classes": 10, "1,000 classes": 1000, "30,000 classes": 30_000}
+SETS = {"10 classes": 10, "1000 classes": 1000, "30000 classes": 30_000}
 ROWS, WORDS, PER_ROW, EPOCHS = 60_000, 2000, 20, 20
 
 

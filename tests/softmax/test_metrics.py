@@ -6,8 +6,8 @@ import scipy.sparse as sp
 from scipy.special import log_softmax, softmax
 from sklearn.metrics import log_loss, top_k_accuracy_score, zero_one_loss
 
-from monro.softmax import model as model_module
 from monro.softmax import metrics
+from monro.softmax import model as model_module
 from monro.softmax.metrics import evaluate, losses, quick_losses
 from monro.softmax.model import Weights
 from tests.softmax.helpers import LAYOUTS, weights_in_layout

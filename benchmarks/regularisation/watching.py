@@ -62,11 +62,10 @@ def measure(name: str, *, quick: bool, limit: float) -> Result:
 
 def table(rows: list[Result]) -> str:
     header = ["watching, CPU time", "rows", "verbose=1", "early_stopping", "its epochs"]
-    lines = [
-        [row["set"], f"{row['rows']:,}", *(f"{r:.2f}×" for r in row["ratios"].values())]
-        + [str(row["epochs"])]
-        for row in rows
-    ]
+    lines = []
+    for row in rows:
+        ratios = (f"{ratio:.2f}×" for ratio in row["ratios"].values())
+        lines.append([row["set"], f"{row['rows']:,}", *ratios, str(row["epochs"])])
     claims = [
         sentences.at_most(
             f"CPU time with {kind} at most {BAR:g} times that without",

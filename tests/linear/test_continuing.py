@@ -65,7 +65,7 @@ def test_the_objective_is_of_some_rows_after_each_epoch_and_of_all_in_the_end(mo
         return objective_of(problem, rows, *solution)
 
     monkeypatch.setattr("monro.linear.trainer.objective_of", noted)
-    X, y = make_data(n=8000)
+    X, y = make_data(n=16_000)
     weight = np.random.default_rng(1).integers(1, 3, size=y.size)
     model = LinearClassifier(loss="log", alpha=0.01, tol=0.0, max_epochs=3, random_state=0)
     model.fit(X, y, sample_weight=weight)

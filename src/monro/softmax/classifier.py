@@ -138,8 +138,9 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         Whether to visit the rows in a new random order each epoch.
     early_stopping : bool
         Hold out rows, monitor the log-loss of as many of them as cost little, stop when it no
-        longer falls, and restore the best epoch. If these rows show that the model is underconfident, multiply all scores by the
-        factor that minimises their loss ("multiple" in the last record of ``history_``).
+        longer falls, and restore the best epoch. If these rows show that the model is
+        underconfident, multiply all scores by the factor that minimises their loss ("multiple" in
+        the last record of ``history_``).
     validation_fraction : float
         The fraction of the rows to hold out.
     warm_start : bool

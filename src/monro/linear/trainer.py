@@ -30,7 +30,8 @@ _PART = 1 << 28
 _MAPPED_PART = 1 << 23  # non-zeros of mapped files to read ahead together
 # Explicit steps are diverging if the loss is this many times that of zero weights.
 _RUNAWAY = 1e6
-# A loss of a row on its own takes up to half the time of a step: on a tenth of the rows, up to 5 % of an epoch.
+# A loss of a row on its own takes up to half the time of a step: on a tenth of the rows, up to
+# 5 % of an epoch.
 _WATCHED_SHARE, _FEWEST_WATCHED = 0.1, 1000
 
 

@@ -77,6 +77,24 @@ def test_softmax_needs_at_most_two_copies_of_its_weights():
     assert peak(lambda: model.fit(X, y)) < 2 * weights + 40
 
 
+def test_early_stopping_needs_one_more_copy_of_the_weights():
+    X = sparse_rows(20_000, 980, 20)
+    y = X.indices[X.indptr[:-1]]
+    model = SoftmaxClassifier(
+        classes=range(10_000),
+        alpha=0.0,
+        learning_rate=0.01,
+        early_stopping=True,
+        max_epochs=4,
+        random_state=0,
+    )
+    weights = 4 * 10_000 * 1_000 / MB
+    taken = peak(lambda: model.fit(X, y))
+    losses = [record["validation_loss"] for record in model.history_]
+    assert losses[1] < losses[0]  # the best epoch was kept more than once
+    assert taken < 2 * weights + 40
+
+
 @pytest.fixture(scope="module")
 def many_classes():
     X = sparse_rows(20_000, 90, 10)

@@ -21,6 +21,7 @@ PARTS = {
     "crf": "the default tagger on CoNLL-2000",
     "stability": "strengths and losses over seeds",
     "columns": "columns as they come, and scaled",
+    "watching": "what early stopping and verbose=1 cost",
     "memory": "memory and time of a default fit with many classes",
 }
 QUICK = ("softmax", "l1", "columns")

@@ -15,6 +15,7 @@ from benchmarks.regularisation import (
     stability,
     table,
     wanted,
+    watching,
 )
 from benchmarks.regularisation.children import in_child
 from sklearn.metrics import log_loss
@@ -191,3 +192,23 @@ def test_only_parts_with_results_are_in_the_document():
     )
     assert table({"parts": {}}) == "Not measured yet."
     assert stability.cells(quick=True)
+
+
+def test_what_watching_costs_is_compared_with_the_bar():
+    found = [
+        {
+            "set": "few",
+            "rows": 100,
+            "epochs": 4,
+            "ratios": {"verbose=1": 1.1, "early_stopping": 1.0},
+        },
+        {
+            "set": "many",
+            "rows": 9,
+            "epochs": 4,
+            "ratios": {"verbose=1": 1.0, "early_stopping": 1.2},
+        },
+    ]
+    text = watching.table(found)
+    assert "CPU time with verbose=1 at most 1.1 times that without: 2 of 2." in text
+    assert "with early_stopping at most 1.1 times that without: 1 of 2; not many (1.20)." in text

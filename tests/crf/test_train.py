@@ -200,6 +200,19 @@ def _occurs(problem, s):
     return np.concatenate([np.repeat(single, TAGS), np.repeat(pair, TAGS**2)])
 
 
+def test_few_sentences_are_watched_and_the_last_objective_is_exact():
+    problem = make_problem(lengths=(1, 2, 3, 2) * 200)
+    solver = make_solver(problem, "asgd", 0.3)
+    rng = np.random.default_rng(0)
+    with ChainTrainer(solver, solver.start(), NOTHING, 0.0, shuffle=True, rng=rng) as trainer:
+        trainer.epoch()
+        assert trainer._watched.size == 200  # of 800
+        exact = objective(problem, trainer.weights())
+        assert trainer.exact_objective() == exact
+        assert trainer.objective() == pytest.approx(exact, rel=0.1)
+        assert trainer.objective() != exact
+
+
 @pytest.mark.parametrize("name", thorough_unless(lambda name: name == "asgd", SOLVERS))
 def test_all_solvers_come_to_the_same_optimum(name):
     problem = make_problem(seed=2, lengths=(2, 3, 3, 2, 3, 1, 2, 3) * 4, lam=0.05)

@@ -1,5 +1,7 @@
 """The part that all fits share: weights, seeds, the hold-out, history and stopping."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -7,6 +9,8 @@ import scipy.sparse as sp
 from monro.fitting.epochs import Stopper, train, train_batch
 from monro.fitting.run import LabelledRows, Run
 from monro.fitting.trainer import Trainer
+from monro.fitting.watching import watched_rows
+from monro.saving.states import copy_of
 
 
 class Context:
@@ -43,6 +47,10 @@ class Estimator:
         return Context()
 
 
+class Number(NamedTuple):
+    value: np.ndarray
+
+
 class Countdown(Trainer):
     """A trainer whose losses are given beforehand; its state is the number of its epoch."""
 
@@ -51,11 +59,11 @@ class Countdown(Trainer):
 
     def __init__(self, losses, validation=()):
         super().__init__(np.random.default_rng(0))
-        self.losses, self.validation, self.state = losses, validation, 0
+        self.losses, self.validation, self.state = losses, validation, Number(np.zeros(1))
 
     def visit_all(self, report):
         report(4)
-        self.state = self.epochs + 1
+        self.state.value[:] = self.epochs + 1
         return {"loss": self.losses[self.epochs]}
 
     def check(self, record):
@@ -65,11 +73,17 @@ class Countdown(Trainer):
     def objective(self):
         return self.losses[self.epochs - 1]
 
+    def exact_objective(self):
+        return self.losses[self.epochs - 1] + 1.0
+
     def validation_loss(self):
         return self.validation[self.epochs - 1]
 
+    def held_out_loss(self):
+        return 100.0 * self.state.value[0]
+
     def solution(self):
-        return {"kept_": self.state}
+        return {"kept_": self.state.value[0]}
 
 
 def rows(n=20):
@@ -116,7 +130,13 @@ def test_a_fit_stops_when_the_objective_no_longer_falls():
     estimator = Estimator(tol=0.5, max_epochs=9)
     train(run_of(estimator), Countdown([9.0, 5.0, 4.8, 4.7, 4.6, 1.0, 1.0, 1.0, 1.0]))
     assert estimator.n_iter_ == 5  # three epochs gained less than tol each
-    assert estimator.history_[-1]["objective"] == 4.6
+    assert estimator.history_[-1]["objective"] == 5.6  # that of all rows
+
+
+def test_the_objective_is_of_all_rows_in_the_end():
+    estimator = Estimator(verbose=1, max_epochs=2)
+    train(run_of(estimator), Countdown([9.0, 5.0]))
+    assert [record["objective"] for record in estimator.history_] == [9.0, 6.0]
 
 
 def test_early_stopping_keeps_the_epoch_that_was_best_on_rows_held_out():
@@ -124,7 +144,20 @@ def test_early_stopping_keeps_the_epoch_that_was_best_on_rows_held_out():
     trainer = Countdown([1.0] * 9, validation=[3.0, 1.0, 2.0, 2.0, 2.0, 0.0, 0.0, 0.0, 0.0])
     train(run_of(estimator, held_out=rows(4)), trainer)
     assert (estimator.n_iter_, estimator.kept_) == (5, 2)
-    assert "validation_loss" in estimator.history_[0]
+    assert [record["validation_loss"] for record in estimator.history_] == [3, 1, 2, 2, 2]
+    # The exact loss is measured once, of the weights that are kept.
+    assert [record.get("held_out_loss") for record in estimator.history_] == [None] * 4 + [200]
+
+
+def test_the_best_epoch_is_copied_into_the_memory_of_the_one_before():
+    first = copy_of(Number(np.array([1.0, 2.0])))
+    second = copy_of(Number(np.array([3.0, 4.0])), first)
+    assert second.value is first.value
+    assert second.value.tolist() == [3.0, 4.0]
+    other = Number(np.array([5.0]))
+    grown = copy_of(other, second)
+    assert grown.value is not other.value
+    assert (grown.value.tolist(), second.value.tolist()) == ([5.0], [3.0, 4.0])
 
 
 def test_a_divergence_ends_the_fit():
@@ -147,3 +180,11 @@ def test_a_stopper_counts_epochs_without_improvement():
     assert [stopper.improved(loss) for loss in (1.0, 0.95, 0.5, 0.6)] == [True, True, True, False]
     assert stopper.idle == 1
     assert not stopper.exhausted
+
+
+def test_rows_that_are_watched_are_the_same_each_time_and_not_a_pattern():
+    rows = watched_rows(1000, 100)
+    np.testing.assert_array_equal(rows, watched_rows(1000, 100))
+    assert (np.unique(rows).size, rows.min() >= 0, rows.max() < 1000) == (100, True, True)
+    assert np.unique(rows % 10).size == 10  # labels that alternate are all seen
+    np.testing.assert_array_equal(watched_rows(7, 100.5), np.arange(7))

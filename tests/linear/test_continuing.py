@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from monro import LinearClassifier, LinearRegressor
+from monro.linear.objective import objective_of
 from tests.linear.helpers import (
     SOLVERS,
     STREAMING,
@@ -54,6 +55,26 @@ def test_the_objective_in_history_is_that_of_the_solution(solver):
 
     expected = objective(model, X, y, weight)
     np.testing.assert_allclose(model.history_[-1]["objective"], expected, rtol=1e-12)
+
+
+def test_the_objective_is_of_some_rows_after_each_epoch_and_of_all_in_the_end(monkeypatch):
+    judged = []
+
+    def noted(problem, rows, *solution):
+        judged.append(rows)
+        return objective_of(problem, rows, *solution)
+
+    monkeypatch.setattr("monro.linear.trainer.objective_of", noted)
+    X, y = make_data(n=16_000)
+    weight = np.random.default_rng(1).integers(1, 3, size=y.size)
+    model = LinearClassifier(loss="log", alpha=0.01, verbose=1, max_epochs=3, random_state=0)
+    model.fit(X, y, sample_weight=weight)
+
+    assert [rows.size for rows in judged] == [1600] * 3
+    expected = objective(model, X, y, weight)
+    values = [record["objective"] for record in model.history_]
+    np.testing.assert_allclose(values[-1], expected, rtol=1e-12)
+    np.testing.assert_allclose(values[:-1], expected, rtol=0.1)
 
 
 def test_tol_stops_after_3_epochs_without_improvement():

@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from scipy.special import log_softmax
 from sklearn.callback import ScoringMonitor
 
 from monro import SoftmaxClassifier
+from monro.softmax.metrics import quick_losses
 from tests.callbacks import Callback, Recorder, expected_events
 from tests.softmax.data import FRUIT, assert_same_bits, make_data, many_classes
 
@@ -149,6 +152,43 @@ def test_the_validation_loss_is_of_rows_held_out():
 
     assert model.history_[-1]["validation_loss"] > np.log(4)
     assert model.history_[-1]["log_loss"] < 0.5
+
+
+def watched(monkeypatch, **parameters):
+    """Fit many rows of many classes; return the model, and the rows judged each time."""
+    seen = []
+
+    def noted(weights, X, codes, *others):
+        seen.append((X, codes))
+        return quick_losses(weights, X, codes, *others)
+
+    monkeypatch.setattr("monro.softmax.training.trainer.quick_losses", noted)
+    rng = np.random.default_rng(0)
+    columns = np.sort(rng.integers(50, size=(20_000, 3)), axis=1)
+    X = sp.csr_matrix((np.ones(60_000), columns.ravel(), np.arange(0, 60_001, 3)), (20_000, 50))
+    X.sum_duplicates()
+    model = SoftmaxClassifier(
+        classes=range(4000), alpha=0.0, max_epochs=3, learning_rate=0.1, random_state=0
+    )
+    return model.set_params(**parameters).fit(X, 80 * columns[:, 0]), seen
+
+
+def test_few_held_out_rows_are_judged_after_each_epoch_and_all_in_the_end(monkeypatch):
+    model, seen = watched(monkeypatch, early_stopping=True)
+    *epochs, (X, codes) = seen
+    assert [rows.shape[0] for rows, _ in epochs] == [epochs[0][0].shape[0]] * 3
+    assert epochs[0][0].shape[0] < 400  # 1.6 million scores; all rows would be 8 million
+    assert codes.size == 2000
+    np.testing.assert_array_equal(epochs[0][1], epochs[2][1])  # the same rows: compared fairly
+    last = model.history_[-1]
+    scores = model.decision_function(X) / last["multiple"]
+    exact = -log_softmax(scores, axis=1)[np.arange(codes.size), codes].mean()
+    assert last["held_out_loss"] == pytest.approx(exact, rel=1e-5)
+
+
+def test_verbose_judges_few_rows(monkeypatch):
+    _, seen = watched(monkeypatch, verbose=1)
+    assert max(X.shape[0] for X, _ in seen) < 400
 
 
 def test_early_stopping_where_classes_are_too_many_to_be_held_out_evenly():

@@ -6,8 +6,9 @@ import scipy.sparse as sp
 from scipy.special import log_softmax, softmax
 from sklearn.metrics import log_loss, top_k_accuracy_score, zero_one_loss
 
+from monro.softmax import metrics
 from monro.softmax import model as model_module
-from monro.softmax.metrics import evaluate, losses
+from monro.softmax.metrics import evaluate, losses, quick_losses
 from monro.softmax.model import Weights
 from tests.softmax.helpers import LAYOUTS, weights_in_layout
 
@@ -71,3 +72,20 @@ def test_a_nearly_perfect_model_is_distinguished_from_a_softmax_applied_twice(la
     assert found["log_loss"] < 1e-11 < least / 100
     assert found["error"] == found["top_5_error"] == 0
     assert found["calibration_error"] < 1e-11
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("chunk", [7, 1 << 16])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_quick_losses_are_the_losses(monkeypatch, n_jobs, chunk, layout):
+    monkeypatch.setattr(metrics, "_CHUNK_ROWS", chunk)
+    rng = np.random.default_rng(2)
+    K, n = 37, 30
+    weights, W, b = weights_in_layout(rng, K, 5, layout)
+    X = 20.0 * rng.standard_normal((n, 5)) * (rng.random((n, 5)) < 0.6)  # large scores, empty rows
+    y = rng.integers(K, size=n)
+    expected = -log_softmax(X @ W.T + b, axis=1)[np.arange(n), y]
+
+    found = quick_losses(weights, sp.csr_matrix(X), y, n_jobs)
+
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)

@@ -212,10 +212,16 @@ def fit(
 
 
 def _kept_epoch(estimator: Any) -> dict[str, Any]:
-    """Return the record of the epoch whose weights were kept: the one of lowest validation loss."""
+    """Return the record of the epoch whose weights were kept: the one of lowest validation loss.
+
+    That loss is replaced by the exact one, of all rows held out.
+    """
     history: list[dict[str, Any]] = estimator.history_
     validated = [record for record in history if "validation_loss" in record]
-    return min(validated, key=lambda record: record["validation_loss"], default=history[-1])
+    if not validated:
+        return history[-1]
+    best = min(validated, key=lambda record: record["validation_loss"])
+    return best | {"validation_loss": history[-1]["held_out_loss"]}
 
 
 # ---------------------------------------------------------------------------------------- predict

@@ -1,6 +1,6 @@
 """The epoch loop: history, callbacks, progress, checkpoints and stopping."""
 
-from copy import deepcopy
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ from monro.fitting.convergence import warn_unless_converged
 from monro.fitting.run import CHOSEN, Run
 from monro.fitting.trainer import Record, Trainer
 from monro.progress import Progress
+from monro.saving.states import copy_of
 
 _PATIENCE = 3  # epochs without improvement
 
@@ -39,8 +40,8 @@ def train(run: Run, trainer: Trainer) -> None:
 
     With `tol` or a hold-out they also end when the loss stops improving.
 
-    With a hold-out, the model of the epoch with the lowest validation loss is kept. Sets
-    ``history_``, ``n_iter_`` and the attributes that the trainer returns. Warns if there were
+    With a hold-out, the model of the epoch with the lowest validation loss is kept, in one copy.
+    Sets ``history_``, ``n_iter_`` and the attributes that the trainer returns. Warns if there were
     clearly too few epochs.
     """
     estimator, checkpoint = run.estimator, run.checkpoint
@@ -75,7 +76,7 @@ def train(run: Run, trainer: Trainer) -> None:
             stop = bool(subcontext.call_on_fit_task_end(**seen, **solution)) or trainer.is_settled
             if monitor is not None:
                 if stopper.improved(record[monitor]) and run.held_out is not None:
-                    best = deepcopy(trainer.states)
+                    best = list(map(copy_of, trainer.states, best or repeat(None)))
                 stop |= stopper.exhausted
             if checkpoint is not None:
                 notes = {
@@ -91,12 +92,16 @@ def train(run: Run, trainer: Trainer) -> None:
                     },
                 }
                 checkpoint.save(notes, trainer, best, now=stop or trainer.epochs == epochs)
+    last = estimator.history_[-1]
+    if _needs_objective(run) and estimator.tol is None:
+        last[trainer.objective_name] = trainer.exact_objective()
     if best is not None:
         trainer.states = best
+        last["held_out_loss"] = trainer.held_out_loss()
     # A warm start continues by a few epochs at a time, as `partial_fit` does.
     trial = None if stop or estimator.warm_start else trainer.try_step()
     estimator.n_iter_ = len(estimator.history_)
-    estimator.__dict__.update(trainer.finish(estimator.history_[-1]))
+    estimator.__dict__.update(trainer.finish(last))
     warn_unless_converged(run, trial)
     context.call_on_fit_task_end(**seen, **solution)
 
@@ -116,7 +121,7 @@ def has_callbacks(estimator: Any) -> bool:
 
 
 def _needs_objective(run: Run) -> bool:
-    """Return whether the objective is needed after each epoch; it costs a pass over the rows."""
+    """Return whether the objective is needed after each epoch."""
     estimator = run.estimator
     return estimator.tol is not None or estimator.verbose > 0 or has_callbacks(estimator)
 
@@ -125,7 +130,8 @@ def _measure(run: Run, trainer: Trainer) -> Record:
     """Return the measurements to record after each epoch."""
     record: Record = {}
     if _needs_objective(run):
-        record[trainer.objective_name] = trainer.objective()
+        exact = run.estimator.tol is not None
+        record[trainer.objective_name] = trainer.exact_objective() if exact else trainer.objective()
     if run.held_out is not None:
         record["validation_loss"] = trainer.validation_loss()
     return record

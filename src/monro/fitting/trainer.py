@@ -86,10 +86,14 @@ class Trainer(ABC):
 
     @abstractmethod
     def objective(self) -> float:
-        """Return the objective, which `tol` applies to if no rows are held out."""
+        """Return the objective of so few rows that it takes a small part of an epoch's time."""
+
+    def exact_objective(self) -> float:
+        """Return the objective of all rows, unless they are too many: for `tol`, and in the end."""
+        return self.objective()
 
     def validation_loss(self) -> float:
-        """Return the mean loss of the rows held out.
+        """Return the mean loss of rows held out; of few of them, as in `objective`.
 
         Called only if the run has a hold-out; models without one need not define it.
         """
@@ -101,6 +105,10 @@ class Trainer(ABC):
         Called after the last epoch and before `finish`, if nothing else has ended the fit.
         """
         return None
+
+    def held_out_loss(self) -> float:
+        """Return the exact mean loss of all rows held out."""
+        return self.validation_loss()
 
     # ----------------------------------------------------------------------------------- results
 

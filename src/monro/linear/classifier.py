@@ -131,7 +131,9 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
     classes_ : array of shape (n_classes,)
     history_ : list of dict
         For each epoch: epoch, seconds, loss (the mean over rows, each before the step on it);
-        objective, with tol, verbose or a callback; validation_loss, with early_stopping.
+        objective, with tol, verbose or a callback (of some rows; in the last record of all);
+        validation_loss, with early_stopping; then the last record has held_out_loss, that of the
+        weights kept.
     n_iter_ : int
         The number of epochs taken.
     solver_ : str

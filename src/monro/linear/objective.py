@@ -82,6 +82,13 @@ def partial_objective(problem: Problem, order: Array, w: Array, b: float) -> flo
     return float(total / order.size) + float(problem.penalty.value(w))
 
 
+def objective_of(problem: Problem, order: Array, w: Array, b: float) -> float:
+    """Return ``R(w) + mean loss`` of some examples."""
+    total = loss_of(problem.loss, problem.examples, order, w, b)
+    mean = total / max(problem.examples.weight[order].sum(), 1e-30)
+    return float(mean) + float(problem.penalty.value(w))
+
+
 def objective(problem: Problem, w: Array, b: float) -> float:
     """Return ``R(w) + mean loss``."""
     return mean_loss(problem, w, b) + float(problem.penalty.value(w))

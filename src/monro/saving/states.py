@@ -70,6 +70,22 @@ def map_arrays(change: Callable[[tuple[Axis, ...], Array], Array], state: Any) -
     return type(state)(*parts)
 
 
+def copy_of(state: Any, earlier: Any = None) -> Any:
+    """Return a copy of a state, in the memory of an earlier copy where that has its shape.
+
+    New memory would be a second copy while the first still exists, and is slow: the system clears
+    it, page by page.
+    """
+    if isinstance(state, np.ndarray):
+        kind = getattr(earlier, "shape", None), getattr(earlier, "dtype", None)
+        if kind != (state.shape, state.dtype):
+            return state.copy()
+        earlier[...] = state
+        return earlier
+    parts = earlier if type(earlier) is type(state) else [None] * len(state)
+    return type(state)(*map(copy_of, state, parts))
+
+
 def same_shapes(state: Any, other: Any) -> bool:
     """Return whether the arrays that are not empty in either of two states have the same shapes."""
     if type(state) is not type(other):

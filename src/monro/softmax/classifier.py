@@ -146,9 +146,10 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
     shuffle : bool
         Whether to visit the rows in a new random order each epoch.
     early_stopping : bool
-        Hold out rows, monitor their exact log-loss, stop when it no longer falls, and restore the
-        best epoch. If these rows show that the model is underconfident, multiply all scores by the
-        factor that minimises their loss ("multiple" in the last record of ``history_``).
+        Hold out rows, monitor the log-loss of as many of them as cost little, stop when it no
+        longer falls, and restore the best epoch. If these rows show that the model is
+        underconfident, multiply all scores by the factor that minimises their loss ("multiple" in
+        the last record of ``history_``).
     validation_fraction : float
         The fraction of the rows to hold out.
     warm_start : bool
@@ -170,8 +171,9 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
     history_ : list of dict
         For each epoch: epoch, seconds, rate and loss, estimated from the classes drawn before each
         step: cheap, and an underestimate. With verbose or tol also log_loss, exact over all
-        classes on at most 2,000 of the rows; with early_stopping validation_loss, exact. The first
-        record also has chosen, a line that says how "auto" was resolved, and why.
+        classes on some of the rows; with early_stopping validation_loss, the same of rows held out,
+        and in the last record held_out_loss, that of all rows held out for the weights kept. The
+        first record also has chosen, a line that says how "auto" was resolved, and why.
     n_iter_ : int
         The number of epochs taken.
     learning_rate_ : float or None

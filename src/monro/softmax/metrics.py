@@ -1,21 +1,33 @@
 """Exact metrics of a softmax model."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import expit
 
+from monro.blocks import LANES
 from monro.integrals import (
     best_bound_of_rows,
     bound_of_rows,
     sampled_log_probability_of_rows,
 )
 from monro.links import ENTROPY, LINKS
-from monro.rows import Array
-from monro.softmax.model import LogProbabilities, Weights, chunked, label_log_probability, top_k
+from monro.mapped.matrices import slice_rows
+from monro.rows import Array, Sparse, as_rows
+from monro.softmax.model import (
+    LogProbabilities,
+    Weights,
+    add_sparse_scores,
+    chunked,
+    label_log_probability,
+    top_k,
+)
 
 _CALIBRATION_BINS = 15
 _NODES = 40  # of quadratures under a variational distribution
+_CHUNK_ROWS = 1 << 16  # converted to double precision at a time by a thread
 _CHUNK_DRAWS = 1 << 20  # of the noise, made at a time
 _DEPTHS = (1, 3, 5)  # k of precision and nDCG at k
 
@@ -28,6 +40,32 @@ def losses(weights: Weights, X: Any, codes: Array, n_jobs: int = 1, link: str = 
         return -log_probabilities.of_one(S, rows, codes[rows])
 
     return np.concatenate(list(chunked(weights, X, reduce, n_jobs)))
+
+
+def quick_losses(
+    weights: Weights, X: Any, codes: Array, n_jobs: int = 1, link: str = "softmax"
+) -> Array:
+    """Return `losses` to about seven digits, for sparse rows in a fraction of the time."""
+    block_major = not sp.issparse(weights.W) and weights.W.ndim == 3 and sp.issparse(X)
+    if not block_major or link != "softmax" or weights.spread is not None:
+        return losses(weights, X, codes, n_jobs, link)
+    n, slots = codes.size, weights.slots[codes].astype(np.int64)
+    top, mass, own = np.full(n, -np.inf), np.zeros(n), np.zeros(n)
+
+    def work(start: int, stop: int) -> None:
+        rows = Sparse(*as_rows(slice_rows(X, start, stop).astype(np.float64, copy=False)))
+        W, bias, scale = weights.W, weights.bias, weights.scale
+        mine = (part[start:stop] for part in (top, mass, own))
+        add_sparse_scores(rows, slots[start:stop], W, scale, bias, np.zeros(LANES), *mine)
+
+    parts = max(n_jobs, -(-n // _CHUNK_ROWS))
+    borders = np.linspace(0, n, parts + 1).astype(int).tolist()
+    if n_jobs == 1:  # a pool would take as long as a few hundred rows
+        list(map(work, borders[:-1], borders[1:]))
+    else:
+        with ThreadPoolExecutor(n_jobs) as pool:
+            list(pool.map(work, borders[:-1], borders[1:]))
+    return top + np.log(mass) - own
 
 
 def sampled_losses(

@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import logsumexp
 
-from monro._jit import kernel
+from monro._jit import kernel, lanes_leaf, prefetch_element
+from monro._math import fast_exp
 from monro.blocks import LANES, lanes_dot
 from monro.integrals import MAX_POINTS, log_probabilities_of_rows, log_probability_of_rows
 from monro.links import LINKS
@@ -19,6 +20,7 @@ from monro.softmax.kernel.layout import class_major
 _CHUNK_SCORES = 1 << 22  # computed at a time by a thread: 32 MB
 _CHUNK_CLASSES = 1 << 12  # of a class-major matrix, converted to float64 at a time
 _POSTERIOR_DRAWS = 100
+_AHEAD = 3  # rows, whose weights are prefetched
 
 
 class Weights(NamedTuple):
@@ -51,6 +53,63 @@ def sparse_scores(rows: Sparse, W: Array, lanes: Array, out: Array) -> None:
             lanes_dot(rows.data, rows.indices, start, stop, W, block, lanes)
             for lane in range(LANES):
                 out[i, block * LANES + lane] = lanes[lane]
+
+
+@lanes_leaf
+def _largest(z: Array, first: float) -> float:
+    top = first
+    for lane in range(z.size):
+        top = max(top, z[lane])
+    return top
+
+
+@lanes_leaf
+def _sum_of_exponentials(z: Array, top: float, single: Any) -> Any:
+    """Return ``Σ e^{z - top}``, in single precision."""
+    total = single(0.0)
+    for lane in range(z.size):
+        total += fast_exp(single(z[lane] - top))
+    return total
+
+
+@kernel
+def add_sparse_scores(
+    rows: Sparse,
+    slots: Array,
+    W: Array,
+    scale: Array,
+    bias: Array,
+    z: Array,
+    top: Array,
+    mass: Array,
+    own: Array,
+) -> None:
+    """Add ``Σ_k e^{s_k}`` to ``mass e^top`` of each row; ``own`` becomes the score of its slot.
+
+    No scores are kept: 200 rows of 30,000 classes take a quarter of the time of `sparse_scores` and
+    sums over its result. Of few rows most time would be spent waiting for W, hence the prefetching.
+    """
+    n = top.size
+    for block in range(W.shape[0]):
+        lanes = slice(block * LANES, (block + 1) * LANES)
+        of_block, intercepts = scale[lanes], bias[lanes]
+        for i in range(n):
+            ahead, first = i + _AHEAD, np.int64(block) * W.shape[1]
+            if ahead >= n:
+                ahead, first = ahead - n, first + W.shape[1]
+            if ahead < n:
+                for p in range(rows.indptr[ahead], rows.indptr[ahead + 1]):
+                    prefetch_element(W, (first + np.int64(rows.indices[p])) * LANES)
+            lanes_dot(rows.data, rows.indices, rows.indptr[i], rows.indptr[i + 1], W, block, z)
+            for lane in range(LANES):
+                z[lane] = z[lane] * of_block[lane] + intercepts[lane]
+            if slots[i] // LANES == block:
+                own[i] = z[slots[i] % LANES]
+            highest = _largest(z, top[i])
+            if highest > top[i]:
+                mass[i] *= np.exp(top[i] - highest)
+                top[i] = highest
+            mass[i] += _sum_of_exponentials(z, highest, np.float32)
 
 
 def scores(weights: Weights, X: Any) -> Array:

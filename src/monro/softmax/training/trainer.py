@@ -15,7 +15,9 @@ from monro.fitting.convergence import Trial
 from monro.fitting.order import RowOrder, blocks_per_read
 from monro.fitting.run import LabelledRows
 from monro.fitting.trainer import Record, Report, Trainer, no_report
+from monro.fitting.watching import watched_rows
 from monro.mapped.chunked_arrays import chunks, is_mapped
+from monro.mapped.matrices import load_rows
 from monro.mapped.page_requests import reading_rows
 from monro.penalties import RidgePerClass
 from monro.rows import Array
@@ -30,7 +32,7 @@ from monro.softmax.kernel.sweep import (
     new_scratch,
     sweep,
 )
-from monro.softmax.metrics import losses
+from monro.softmax.metrics import quick_losses
 from monro.softmax.model import Weights, scores
 from monro.softmax.plan import Plan
 from monro.softmax.sampling.samplers import AllBlocks, Sampler
@@ -67,6 +69,16 @@ _COPIED_BYTES = 1 << 22
 # which take about 20 ms.
 _UPDATES_PER_WEIGHT = 12.0
 _UPDATES_PER_MERGE = 1 << 27
+
+
+# The loss of a row takes about a fourth of the time, for each class, of a step for each class that
+# it visits, and at least a fourth of that of a step. Besides these classes a step takes as long as
+# _STEP_CLASSES more. So watching takes about a twentieth of an epoch.
+_WATCHED_CLASSES, _WATCHED_ROWS = 0.2, 0.1  # shares
+_STEP_CLASSES = 32
+_ALWAYS_WATCHED, _FEWEST_WATCHED = 1000, 200  # rows; of more than a thousand classes fewer
+_FEW_SCORES = 1 << 20
+_SCALE_PASSES = 16.0  # of `quick_losses`, that take as long as a search for the final scale
 
 
 class SoftmaxTrainer(Trainer):
@@ -143,6 +155,7 @@ class SoftmaxTrainer(Trainer):
             row_bytes = (X.dtype.itemsize + 4) * X.data.size / X.shape[0]
             self.adjacent_blocks = blocks_per_read(row_bytes)
         self._set_plan(plan, sampler)
+        self._visited_classes = sampler.per_step
 
     def _set_plan(self, plan: Plan, sampler: Sampler) -> None:
         """Use this plan and sampler from now on."""
@@ -351,6 +364,11 @@ class SoftmaxTrainer(Trainer):
         return self.sample.loss(self.weights()) + self.ridge() + self.l1_norm()
 
     def objective(self) -> float:
+        """Return the exact loss of a few of the training rows."""
+        sample = self._training_sample
+        return self._loss_of(self._watched(LabelledRows(sample.X, sample.codes, sample.weight)))
+
+    def exact_objective(self) -> float:
         """Return the exact loss of a sample of the training rows."""
         return self._training_sample.loss(self.weights(), self.n_jobs, self.plan.link)
 
@@ -363,11 +381,35 @@ class SoftmaxTrainer(Trainer):
         return sample_for_loss(rows, problem.n_classes)
 
     def validation_loss(self) -> float:
-        """Return the exact loss of the held-out rows."""
+        """Return the exact loss of held-out rows: of all, or of a sample."""
+        return self._loss_of(self._watched_held_out)
+
+    def held_out_loss(self) -> float:
+        """Return the exact loss of all held-out rows."""
         assert self.held_out is not None
-        X, y, weight = self.held_out
-        each = losses(self.weights(), X, y, self.n_jobs, self.plan.link)
+        return self._loss_of(self.held_out)
+
+    def _loss_of(self, rows: LabelledRows) -> float:
+        X, y, weight = rows
+        each = quick_losses(self.weights(), X, y, self.n_jobs, self.plan.link)
         return float(np.average(each, weights=weight))
+
+    @cached_property
+    def _watched_held_out(self) -> LabelledRows:
+        assert self.held_out is not None
+        return self._watched(self.held_out)
+
+    def _watched(self, rows: LabelledRows, epochs: float = 1.0) -> LabelledRows:
+        """Return so many of the rows that their loss takes a small part of some epochs' time."""
+        n_classes = self.problem.n_classes
+        visited = (self._visited_classes + _STEP_CLASSES) / n_classes
+        share = min(_WATCHED_ROWS, _WATCHED_CLASSES * visited)
+        fewest = max(_FEWEST_WATCHED, min(_ALWAYS_WATCHED, _FEW_SCORES // n_classes))
+        most = max(fewest, share * self.size * epochs)
+        if rows.y.size <= most:
+            return rows
+        chosen = watched_rows(rows.y.size, most)
+        return LabelledRows(load_rows(rows.X, chosen), rows.y[chosen], rows.weight[chosen])
 
     def check(self, record: Record) -> None:
         """Raise DivergenceError if the loss is far above that of guessing."""
@@ -410,7 +452,7 @@ class SoftmaxTrainer(Trainer):
             raise self._divergence()
         weights, plan = self.weights(), self.plan
         if self.held_out is not None and plan.link == "softmax" and plan.posterior is None:
-            X, y, weight = self.held_out
+            X, y, weight = self._watched(self.held_out, self.epochs / _SCALE_PASSES)
             record["multiple"] = best_validation_scale(weights, X, y, weight, self.n_jobs)
             weights = scaled_weights(weights, record["multiple"])
         local = None

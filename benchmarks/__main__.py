@@ -34,7 +34,7 @@ NAMES = {
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     listing = "; ".join(f"{name}: {text}" for name, text in NAMES.items())
-    parser.add_argument("names", nargs="*", metavar="NAME", help=listing)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=listing.replace("%", "%%"))
     parser.add_argument("--quick", action="store_true", help="a smoke test with less data")
     parser.add_argument("--render", action="store_true", help="update the tables in the documents")
     parser.add_argument(

@@ -22,7 +22,7 @@ model = SoftmaxClassifier(random_state=0).fit(X, y)
 # %%
 # ``alpha_path_`` has a record for each strength: the mean loss of the rows held out, its standard
 # error, and how many weights are not zero. The strength chosen, ``alpha_``, lies between two of
-# them, at the least loss of a parabola.
+# them, at the least loss of a spline.
 
 
 def column(model, name):

@@ -59,7 +59,7 @@ def test_a_strength_that_is_chosen_is_shown(folder, tmp_path):
     result = invoke("fit", folder / "three.train", tmp_path / "model", *short)
     model = monro.load(tmp_path / "model")
     path = model.alpha_path_
-    assert f"strength {len(path)} of at most 13: alpha {path[-1]['alpha']:.3g} " in result.stderr
+    assert f"strength {len(path)} of at most 17: alpha {path[-1]['alpha']:.3g} " in result.stderr
 
     rows = [line.split("│") for line in result.stdout.splitlines() if line.count("│") == 5]
     assert [float(row[1]) for row in rows] == pytest.approx([r["alpha"] for r in path], rel=5e-3)

@@ -24,7 +24,7 @@ from monro.mapped.chunked_arrays import is_mapped
 from monro.mapped.matrices import load_rows
 from monro.rows import Array
 
-_MOST_ROWS, _MOST_ENTRIES = 1 << 11, 1 << 19  # to take a step on and to judge it, together
+_MOST_ROWS, _MOST_ENTRIES = 1 << 11, 1 << 16  # to take a step on and to judge it, together
 _CONSTANT = 1e-9  # share of a column's mean square below which its variance is rounding
 _MOST_LENGTHS = 40  # to try; each is twice or half the one before
 # A step that gains this part of the objective, and of the loss of a model without weights, is a

@@ -46,8 +46,9 @@ _CLEARLY = 2.0  # standard errors by which a loss must exceed the least one to e
 # The path also ends when two strengths in a row have changed the loss by less than this part of it,
 # once it has fallen by a hundred times as much: weaker penalties make no difference.
 _FLAT, _FALLEN = 1e-4, 1e-2
-# Of strengths whose losses are within this part of the least one, the strongest is chosen.
-_AS_GOOD = 3e-4
+# Of strengths whose losses are hardly above the least one, the strongest is chosen: by this part of
+# it, and so many standard errors of the difference.
+_AS_GOOD, _AS_LIKELY = 3e-4, 0.1
 _POINTS = 513  # of the spline around the best strength
 
 
@@ -302,7 +303,7 @@ def follow_path(
     share = np.concatenate(weights)
     share = share / share.sum()
     path: list[dict[str, Any]] = []
-    best: Array = np.zeros(0)  # losses at the best strength so far
+    losses: list[Array] = []  # at each strength, of each row that is held out
 
     def losses_at(total: float) -> Array:
         def refit(model: PathModel) -> Array:
@@ -316,9 +317,8 @@ def follow_path(
 
     def is_last(total: float) -> bool:
         """Add a strength to the path; return whether it is no use to go on in its direction."""
-        nonlocal best
-        losses = losses_at(total)
-        mean = float(share @ losses)
+        now = losses_at(total)
+        mean = float(share @ now)
         if not np.isfinite(mean):
             return True  # a weaker penalty would diverge as well
         value = parameter.of(total / n_rows, n_rows)
@@ -327,16 +327,16 @@ def follow_path(
                 parameter.name: value,
                 "alpha": total / n_rows,
                 "mean": mean,
-                "standard_error": standard_error(losses, share),
+                "standard_error": standard_error(now, share),
                 "nonzeros": max(model.count_nonzeros() for model in models),
             }
         )
+        losses.append(now)
         say(f"{parameter.name} {value:.3g}  loss held out {mean:.5g}")
-        if path[_least(path)] is path[-1]:
-            best = losses
+        if _least(path) == len(path) - 1:
             for model in models:
                 model.keep()
-        rise = losses - best
+        rise = now - losses[_least(path)]
         is_worse = share @ rise > _CLEARLY * standard_error(rise, share)
         return is_worse or is_flat([record["mean"] for record in path])
 
@@ -353,8 +353,13 @@ def follow_path(
         for total in reversed(values[:first]):
             if is_last(total):
                 break
+    best = losses[_least(path)]
+    errors = {
+        record["alpha"]: standard_error(now - best, share)
+        for record, now in zip(path, losses, strict=True)
+    }
     path.sort(key=lambda record: -float(record["alpha"]))
-    return StrengthPath(choose_strength(path), path)
+    return StrengthPath(choose_strength(path, [errors[record["alpha"]] for record in path]), path)
 
 
 def is_flat(means: Sequence[float]) -> bool:
@@ -384,11 +389,18 @@ def standard_error(values: Array, share: Array) -> float:
     return float(np.sqrt(share**2 @ distance**2 * count / (count - 1.0)))
 
 
-def choose_strength(path: list[dict[str, Any]]) -> float:
+def choose_strength(path: list[dict[str, Any]], errors: Sequence[float] = ()) -> float:
     """Return the strongest penalty whose loss is about the least, by a spline through the path.
 
     Where losses hardly differ, that is the simplest of models that are equally good, and its
     strength depends less on which rows were held out.
+
+    Parameters
+    ----------
+    path : list of dict
+        From strong to weak.
+    errors : sequence of float, optional
+        The standard errors of the differences of the losses from the least one.
 
     Examples
     --------
@@ -404,18 +416,16 @@ def choose_strength(path: list[dict[str, Any]]) -> float:
     weak_to_strong = path[::-1]
     log_alpha = np.log([record["alpha"] for record in weak_to_strong])
     means = np.array([record["mean"] for record in weak_to_strong])
-    k = int(np.flatnonzero(means <= _as_good_as(means.min()))[-1])
+    margins = (
+        _AS_GOOD * abs(means.min()) + _AS_LIKELY * np.array(errors or [0.0] * means.size)[::-1]
+    )
+    k = int(np.flatnonzero(means <= means.min() + margins)[-1])
     # Further away a spline may swing below the losses that were measured.
     first, last = max(k - 1, 0), min(k + 1, means.size - 1)
     near = np.linspace(log_alpha[first], log_alpha[last], _POINTS)
     losses = CubicSpline(log_alpha, means)(near)
-    chosen = np.flatnonzero(losses <= _as_good_as(losses.min()))[-1]
-    return float(np.exp(near[chosen]))
-
-
-def _as_good_as(loss: float) -> float:
-    """Return the greatest loss that is about the same."""
-    return loss + _AS_GOOD * abs(loss)
+    as_good = losses <= losses.min() + np.interp(near, log_alpha, margins)
+    return float(np.exp(near[np.flatnonzero(as_good)[-1]]))
 
 
 def _least(path: list[dict[str, Any]]) -> int:

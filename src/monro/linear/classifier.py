@@ -54,12 +54,11 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
         solvers), with an intercept that is not regularised; "inverse-t" is the papers'
         ``1/(alpha·t)``, with a regularised intercept.
     alpha : "auto" or float
-        Strength of the penalty. "auto" is the one that predicts best: a path of short fits, from
-        strong to weak, is judged by the loss of rows held out (log-loss, of the probabilities, for
-        "log"), in five folds of fewer than 3,000 rows, else on one hold-out; then all rows are
-        fitted. A fit that continues an earlier one (warm_start, `partial_fit`) takes its strength;
-        `partial_fit` on its own, or a single row, takes 1e-5. 0 is allowed for solvers that do not
-        divide by it.
+        Strength of the penalty. "auto" is the one that predicts best: a path of short fits is
+        judged by the loss of rows held out (log-loss, of the probabilities, for "log"), in folds of
+        few rows, else on one hold-out (docs/strength.md); then all rows are fitted. A fit that
+        continues an earlier one (warm_start, `partial_fit`) takes its strength; `partial_fit` on
+        its own, or a single row, takes 1e-5. 0 is allowed for solvers that do not divide by it.
     l1_ratio : float
         ρ, from 0 (a ridge) to 1 (a lasso): the part of alpha that multiplies ``‖w‖₁``, which makes
         the weights that do not help exactly 0. Not for averaged solvers, "dual", those that learn

@@ -41,7 +41,7 @@ class Kept(NamedTuple):
     solutions: list[tuple[Array, float]]  # weights and the intercept of each model
 
 
-_FEWEST_STEPS = 20_000  # of each fit by steps on rows: few rows are visited more often
+_FEWEST_STEPS, _MOST_EPOCHS = 5_000, 50  # of each fit by steps on rows: few are visited more often
 # Of losses without kinks; with a ridge; with an L1 norm.
 _SMOOTH, _KINKED, _SPARSE = Fits("coordinate", 4), Fits("dual", 3), Fits("implicit", 5)
 _ENOUGH = 0.05  # of the objective: if a sweep has promised to gain less, it is the last one
@@ -119,7 +119,7 @@ class LinearPathModel(PathModel):
         self.fits = fits_of(problems[0])
         by_rows = not SOLVERS[self.fits.solver].by_columns
         fewest = -(-_FEWEST_STEPS // self.n_rows) if by_rows else 1
-        self.epochs = max(self.fits.epochs, fewest)
+        self.epochs = max(self.fits.epochs, min(fewest, _MOST_EPOCHS))
         if not by_rows:
             by_columns = columns_of(problems[0])
             problems = [problem._replace(columns=by_columns) for problem in problems]

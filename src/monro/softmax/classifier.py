@@ -86,9 +86,9 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
     alpha : "auto" or float
         Strength of the penalty on the weights; intercepts are not penalised. With it, a step of
         "augment-reduce" is on all weights, O(K·D), not on those of the classes drawn. "auto" is the
-        strength that predicts rows best which were held out: a path of short fits, from strong
-        to weak, is judged by their log-loss, in five folds of fewer than 3,000 rows, else on one
-        hold-out; then all rows are fitted. A fit that continues an earlier one (warm_start,
+        strength that predicts rows best which were held out: a path of short fits is judged by
+        their log-loss, in folds of few rows, else on one hold-out (docs/strength.md); then all
+        rows are fitted. A fit that continues an earlier one (warm_start,
         `partial_fit`) takes its strength; `partial_fit` on its own takes 1e-6.
     l1_ratio : float
         The share ρ of the L1 norm in the penalty, from 0 (a ridge) to 1 (a lasso). Above 0 the

@@ -230,6 +230,7 @@ def test_a_small_loss_that_still_falls_is_not_clear():
     assert Trial(objective=0.5, gain=0.2, constant=0.7).is_clear
     assert not Trial(objective=0.001, gain=0.0009, constant=0.7).is_clear
     assert not Trial(objective=30.0, gain=0.2, constant=0.7).is_clear
+    assert not Trial(objective=0.0, gain=1e-16, constant=0.0).is_clear
     assert not Trial(objective=np.nan, gain=np.nan, constant=0.7).is_clear
 
 

@@ -247,7 +247,7 @@ def test_a_file_keeps_the_factors(tmp_path, kind, given):
 
 
 @pytest.mark.parametrize("killed", [pytest.param(0, marks=thorough), 3])
-@pytest.mark.parametrize("kind", [LinearRegressor, SoftmaxClassifier])
+@pytest.mark.parametrize("kind", [LinearClassifier, SoftmaxClassifier])
 def test_a_killed_fit_resumes_with_the_same_bits(tmp_path, kind, killed):
     X, y = make_data()
     settings = RIDGE | {"alpha": "auto", "max_epochs": 8, "early_stopping": True}

@@ -122,8 +122,10 @@ def naive_inverse_t(problem, X, order):
 def test_gradient_sums_equal_the_naive_recursion(loss, seed, lam, sparse, weighted):
     problem, X, order = make_problem(loss, seed, lam, sparse, weighted)
     last, mean = naive_inverse_t(problem, X, order)
-    close(run(problem, order, "sgd", "inverse-t"), last)
-    close(run(problem, order, "asgd", "inverse-t"), mean)
+    # The first steps are 1/λ times a gradient, and what is rounded there stays.
+    tolerance = 1e-10 * max(1.0, 0.01 / lam)
+    close(run(problem, order, "sgd", "inverse-t"), last, tolerance)
+    close(run(problem, order, "asgd", "inverse-t"), mean, tolerance)
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ _MOST_LENGTHS = 40  # to try; each is twice or half the one before
 # sign of a fit that has not converged. (Losses near 0, of separable classes, fall by large parts of
 # themselves for ever.) Fits that have gain less than 0.04, others usually far more than 0.1.
 _CLEARLY = 0.1
+_ROUNDING = 1e-9  # of objectives: a single row may be fitted exactly
 
 
 class RowLoss(Protocol):
@@ -99,7 +100,7 @@ class Trial(NamedTuple):
     @property
     def is_clear(self) -> bool:
         """Whether the step shows clearly that the fit has not converged."""
-        return self.gain > _CLEARLY * max(self.objective, self.constant)
+        return self.gain > max(_CLEARLY * max(self.objective, self.constant), _ROUNDING)
 
 
 def choose_sample(n_rows: int, n_entries: int, most: int = _MOST_ROWS) -> Sample:
@@ -225,7 +226,7 @@ def warn_unless_converged(run: Run, trial: Trial | None) -> None:
         cures.insert(0, "scale=True if columns are in different units")
     if estimator.learning_rate != "auto":
         cures.append("learning_rate='auto'")
-    percent = 100.0 * min(1.0, trial.gain / trial.objective)
+    percent = 100.0 * min(1.0, trial.gain / max(trial.objective, trial.gain))
     warnings.warn(
         f"max_epochs={estimator.max_epochs}: the fit has not converged (one step of gradient "
         f"descent lowers its objective by {percent:.0f} %); use {', or '.join(cures)}",

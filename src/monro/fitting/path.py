@@ -171,9 +171,9 @@ def rows_to_judge(n: int, n_features: int) -> int:
     Examples
     --------
     >>> rows_to_judge(10_000, 10_000), rows_to_judge(10_000, 100), rows_to_judge(100_000, 100)
-    (1000, 5000, 20000)
+    (2500, 5000, 20000)
     """
-    fewest = max(_FEWEST_JUDGED, n // 10)
+    fewest = max(_FEWEST_JUDGED, min(n // 4, _ENOUGH_JUDGED), n // 10)
     return min(n // 2, _MOST_JUDGED, max(fewest, n - _enough_to_fit(n_features)))
 
 
@@ -184,7 +184,7 @@ def make_splits(
     seed: int,
     cv: Any = None,
     *,
-    folds_fit: bool = True,
+    may_fold: bool = True,
 ) -> list[Split]:
     """Return the splits of a path: by default folds of few rows, one hold-out of many.
 
@@ -201,8 +201,9 @@ def make_splits(
     seed : int
     cv : int, splitter or iterable, optional
         The number of folds, a splitter of scikit-learn, or pairs of indices to train and to judge.
-    folds_fit : bool
-        Whether the models of several folds fit into memory.
+    may_fold : bool
+        Whether some thousands of rows may be split into folds, which takes the memory and the time
+        of several models.
     """
     n = rows.y.size
     judged = rows_to_judge(n, rows.X.shape[1])
@@ -215,7 +216,7 @@ def make_splits(
     units = n if numbers is None else np.unique(numbers).size
     if units == n:
         numbers = None  # no rows that must stay together
-    many = judged >= _ENOUGH_JUDGED or not folds_fit
+    many = judged >= _ENOUGH_JUDGED or not may_fold
     if cv is None and n >= _FEW_ROWS and many and units > 1:
         return [_take(rows, *_one_hold_out(n, judged, strata, numbers, seed))]
     folds = min(int(cv or (_FOLDS_OF_FEW if n < _FEW_ROWS else _FOLDS)), units)
@@ -318,7 +319,7 @@ def follow_path(
     def is_last(total: float) -> bool:
         """Add a strength to the path; return whether it is no use to go on in its direction."""
         now = losses_at(total)
-        mean = float(share @ now)
+        mean = weighted_sum(now, share)
         if not np.isfinite(mean):
             return True  # a weaker penalty would diverge as well
         value = parameter.of(total / n_rows, n_rows)
@@ -337,7 +338,7 @@ def follow_path(
             for model in models:
                 model.keep()
         rise = now - losses[_least(path)]
-        is_worse = share @ rise > _CLEARLY * standard_error(rise, share)
+        is_worse = weighted_sum(rise, share) > _CLEARLY * standard_error(rise, share)
         return is_worse or is_flat([record["mean"] for record in path])
 
     values, first = strengths.values.tolist(), strengths.first
@@ -384,9 +385,14 @@ def standard_error(values: Array, share: Array) -> float:
     >>> standard_error(np.array([1.0, 3.0]), np.array([0.5, 0.5]))  # of 2
     1.0
     """
-    distance = values - share @ values
-    count = max(1.0 / float(share @ share), 2.0)  # of rows that count
-    return float(np.sqrt(share**2 @ distance**2 * count / (count - 1.0)))
+    distance = values - weighted_sum(values, share)
+    count = max(1.0 / weighted_sum(share, share), 2.0)  # of rows that count
+    return float(np.sqrt(weighted_sum(distance**2, share**2) * count / (count - 1.0)))
+
+
+def weighted_sum(values: Array, share: Array) -> float:
+    """Return ``Σ share·values``, without the threads of a BLAS, which take longer to wake up."""
+    return float((share * values).sum())
 
 
 def choose_strength(path: list[dict[str, Any]], errors: Sequence[float] = ()) -> float:

@@ -37,6 +37,7 @@ from monro.linear.parameters import check_combination
 from monro.linear.path_model import (
     LinearPathModel,
     few_enough_for_columns,
+    may_fold,
     sample_rows,
     strongest_lasso,
 )
@@ -145,7 +146,8 @@ class LinearBase(Estimator):
         else:
             every = np.arange(rows.y.size)
             strengths = ridge_strengths(mean_sqnorm(problems[0].examples.rows, every))
-        splits = make_splits(rows, self._strata(rows.y), numbers, run.seed, self.cv)
+        strata = self._strata(rows.y)
+        splits = make_splits(rows, strata, numbers, run.seed, self.cv, may_fold=may_fold(problems))
         if not splits:
             return StrengthPath(STREAM_ALPHA, [])._asdict(), ()
         each = n_jobs if len(splits) == 1 else 1

@@ -23,6 +23,7 @@ from monro.rows import Array
 
 # The rows that strengths are fitted to have at most so many entries, but so many rows are taken.
 _MOST_ENTRIES, _FEWEST_ROWS = 1 << 21, 10_000
+_MOST_OF_FOLDS = 1 << 23  # entries, those of one-vs-rest models added up
 # A whole fit with alpha="auto" uses columns, too, which are a second copy of the rows.
 _MOST_BY_COLUMNS = 1 << 24
 
@@ -52,6 +53,12 @@ def fits_of(problem: Problem) -> Fits:
     if not problem.loss.traits.has_kink:
         return _SMOOTH
     return _SPARSE if problem.penalty.has_kink else _KINKED
+
+
+def may_fold(problems: list[Problem]) -> bool:
+    """Return whether fits of all models to several folds take about as long as a few fits."""
+    entries = sum(problem.examples.rows.data.size for problem in problems)
+    return bool(entries <= _MOST_OF_FOLDS)
 
 
 def few_enough_for_columns(problem: Problem) -> bool:

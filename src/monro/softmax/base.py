@@ -152,7 +152,7 @@ class SoftmaxBase(PosteriorSummary):
         unit = float(sqnorm.mean(dtype=np.float64))
         few_weights = self.classes_.size * rows.X.shape[1] <= _MOST_OF_FOLDS
         splits = make_splits(
-            rows, self._strata(rows.y), numbers, run.seed, self.cv, folds_fit=few_weights
+            rows, self._strata(rows.y), numbers, run.seed, self.cv, may_fold=few_weights
         )
         if not splits:
             return StrengthPath(STREAM_ALPHA, [])._asdict()

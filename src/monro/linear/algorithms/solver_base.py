@@ -9,7 +9,7 @@ import numpy as np
 from monro.linear.problem import Problem
 from monro.rows import Array
 
-SETTLED = 1e-10  # of the objective: a sweep that promises to gain less is the last one
+SETTLED = 1e-8  # of the objective: a sweep that promises to gain less is the last one
 
 
 class Options(NamedTuple):

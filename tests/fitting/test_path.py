@@ -64,7 +64,10 @@ def test_few_rows_are_all_judged(n, folds, times):
     assert len({tuple(split.held_out.y) for split in splits}) == folds * times  # other folds
 
 
-@pytest.mark.parametrize(("n", "may_fold", "judged"), [(40_000, True, 20_000), (4000, False, 1000), (12_000, False, 6000)])
+@pytest.mark.parametrize(
+    ("n", "may_fold", "judged"),
+    [(40_000, True, 20_000), (4000, False, 1000), (12_000, False, 6000)],
+)
 def test_one_hold_out_of_many_rows_or_for_large_models(n, may_fold, judged):
     rows = labelled_rows(n)
     (split,) = make_splits(rows, rows.y, None, 0, may_fold=may_fold)

@@ -250,3 +250,15 @@ def test_sparse_rows_keep_the_columns_that_occur():
     rows, used = load_sample(X, Sample(np.array([0, 2]), 2))
     np.testing.assert_array_equal(used, [900_000])
     np.testing.assert_array_equal(rows.toarray(), [[1.0], [3.0]])
+
+
+@pytest.mark.parametrize("positives", [10, 100])
+@pytest.mark.parametrize("kind", [LinearClassifier, SoftmaxClassifier])
+def test_hardly_any_rows_of_a_class_are_no_sign(kind, positives):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 5))
+    y = np.zeros(X.shape[0])
+    y[:positives] = 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        kind(alpha=1e-5, random_state=0).fit(X, y)

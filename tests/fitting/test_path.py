@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.model_selection import PredefinedSplit
 
 from monro.fitting.path import (
     PathModel,
     choose_strength,
     follow_path,
     make_splits,
+    pairs_of,
     ridge_strengths,
     standard_error,
 )
@@ -172,6 +174,28 @@ def test_losses_that_are_not_finite_end_the_path():
     path, _ = follow(Curve(lambda x: np.inf if x < -1.1 else 10.0 + x))
     assert path.alpha_ == pytest.approx(path.alpha_path_[-1]["alpha"], rel=0.01)
     assert "alpha" in message(ValueError, follow, Curve(lambda x: np.nan))
+
+
+def test_a_first_strength_that_diverges_is_followed_by_stronger_ones():
+    path, _ = follow(Curve(lambda x: np.inf if x < 0.7 else 1.0 + (x - 2.0) ** 2))
+    assert path.alpha_ * 100 == pytest.approx(100.0, rel=0.1)
+
+
+def test_a_splitter_sees_all_rows():
+    y = np.arange(6)
+    pairs = pairs_of(PredefinedSplit([0, 0, 1, 1, 2, 2]), y)
+    # Rows 1, 4 and 5 are left, because the others have no weight or were not drawn.
+    rows = LabelledRows(np.array([[1.0], [4.0], [5.0]]), y[[1, 4, 5]], np.ones(3))
+    splits = make_splits(rows, None, np.array([1, 4, 5]), 0, [pairs[0], pairs[2]])
+    assert [split.held_out.X.ravel().tolist() for split in splits] == [[1.0], [4.0, 5.0]]
+    assert pairs_of(5, y) == 5
+
+
+def test_values_of_the_same_row_count_once_in_the_standard_error():
+    values = np.random.default_rng(0).normal(size=40)
+    once = standard_error(values, np.full(40, 1 / 40))
+    thrice = standard_error(np.tile(values, 3), np.full(120, 1 / 120), 3.0)
+    assert thrice == pytest.approx(once)
 
 
 @given(st.integers(2, 50))

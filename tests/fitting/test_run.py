@@ -54,6 +54,7 @@ class Number(NamedTuple):
 class Countdown(Trainer):
     """A trainer whose losses are given beforehand; its state is the number of its epoch."""
 
+    samples_objective = True
     title = "countdown"
     rows_per_epoch = 4
 
@@ -158,6 +159,20 @@ def test_the_best_epoch_is_copied_into_the_memory_of_the_one_before():
     grown = copy_of(other, second)
     assert grown.value is not other.value
     assert (grown.value.tolist(), second.value.tolist()) == ([5.0], [3.0, 4.0])
+
+
+class OnCluster(Estimator):
+    """An estimator without one of the parameters, as those on a cluster are."""
+
+    @property
+    def warm_start(self):
+        raise AttributeError("warm_start")
+
+
+def test_estimators_need_no_warm_start():
+    estimator = OnCluster(max_epochs=2)
+    train(run_of(estimator), Countdown([9.0, 5.0]))
+    assert estimator.n_iter_ == 2
 
 
 def test_a_divergence_ends_the_fit():

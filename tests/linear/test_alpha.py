@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from scipy.special import expit, log_expit, log_softmax
 from sklearn.linear_model import LassoCV, LogisticRegressionCV, RidgeCV
 from sklearn.metrics import brier_score_loss, log_loss
-from sklearn.model_selection import GroupKFold, TimeSeriesSplit, train_test_split
+from sklearn.model_selection import GroupKFold, PredefinedSplit, TimeSeriesSplit, train_test_split
 
 import monro
 from monro import LinearClassifier, LinearRegressor
@@ -299,3 +299,11 @@ def test_rows_of_a_store():
     chunks = [(X[k : k + 500], y[k : k + 500]) for k in range(0, 4000, 500)]
     model = LinearRegressor(alpha="auto", random_state=0).fit(iter(chunks))
     assert model.score(X, y) > 0.7
+
+
+def test_a_splitter_may_know_each_row_of_many():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30_000, 3))
+    thirds = PredefinedSplit(np.repeat([0, 1, 2], 10_000))
+    model = LinearClassifier(loss="log", cv=thirds, random_state=0).fit(X, X[:, 0] > 0)
+    assert model.alpha_ > 0

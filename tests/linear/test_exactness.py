@@ -95,7 +95,7 @@ def run(problem, order, name, schedule="bottou", eta0=0.3, decay=1.0, epochs=1):
 
 
 def close(actual, expected, tolerance=1e-10):
-    scale = 1.0 + np.abs(expected[0]).max()
+    scale = 1.0 + max(np.abs(expected[0]).max(), abs(expected[1]))
     np.testing.assert_allclose(actual[0], expected[0], rtol=0, atol=tolerance * scale)
     np.testing.assert_allclose(actual[1], expected[1], rtol=0, atol=tolerance * scale)
 

@@ -61,6 +61,8 @@ class ChainTrainer(Trainer):
         Which sentences to visit; by default all.
     """
 
+    samples_objective = True
+
     def __init__(
         self,
         solver: Solver,

@@ -25,6 +25,7 @@ from monro.mapped.matrices import load_rows
 from monro.rows import Array
 
 _MOST_ROWS, _MOST_ENTRIES = 1 << 11, 1 << 16  # to take a step on and to judge it, together
+_FEWEST_OTHERS = 20  # rows that are not of the most frequent class
 _CONSTANT = 1e-9  # share of a column's mean square below which its variance is rounding
 _MOST_LENGTHS = 40  # to try; each is twice or half the one before
 # A step that gains this part of the objective, and of the loss of a model without weights, is a
@@ -101,6 +102,24 @@ class Trial(NamedTuple):
     def is_clear(self) -> bool:
         """Whether the step shows clearly that the fit has not converged."""
         return self.gain > max(_CLEARLY * max(self.objective, self.constant), _ROUNDING)
+
+
+def tells_classes_apart(sample: Sample, codes: Array) -> bool:
+    """Return whether so many rows are not of the most frequent class that they can be judged by.
+
+    With hardly any, to learn nothing but the frequent class would look like a great gain.
+
+    Examples
+    --------
+    >>> tells_classes_apart(Sample(np.arange(4), 4), np.array([0, 0, 0, 1]))  # all rows there are
+    True
+    >>> tells_classes_apart(Sample(np.arange(4), 2), np.array([0, 0, 0, 1]))
+    False
+    """
+    if sample.cut == sample.numbers.size:
+        return True
+    others = (np.sum(part != np.bincount(codes).argmax()) for part in sample.split(codes))
+    return bool(min(others) >= _FEWEST_OTHERS)
 
 
 def choose_sample(n_rows: int, n_entries: int, most: int = _MOST_ROWS) -> Sample:
@@ -231,5 +250,5 @@ def warn_unless_converged(run: Run, trial: Trial | None) -> None:
         f"max_epochs={estimator.max_epochs}: the fit has not converged (one step of gradient "
         f"descent lowers its objective by {percent:.0f} %); use {', or '.join(cures)}",
         ConvergenceWarning,
-        stacklevel=2,
+        stacklevel=6,  # who called `fit`, from `train`, `_fit`, `fit` and scikit-learn's decorator
     )

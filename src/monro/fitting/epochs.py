@@ -93,13 +93,15 @@ def train(run: Run, trainer: Trainer) -> None:
                 }
                 checkpoint.save(notes, trainer, best, now=stop or trainer.epochs == epochs)
     last = estimator.history_[-1]
-    if _needs_objective(run) and estimator.tol is None:
+    if _needs_objective(run) and estimator.tol is None and trainer.samples_objective:
         last[trainer.objective_name] = trainer.exact_objective()
     if best is not None:
         trainer.states = best
         last["held_out_loss"] = trainer.held_out_loss()
-    # A warm start continues by a few epochs at a time, as `partial_fit` does.
-    trial = None if stop or estimator.warm_start else trainer.try_step()
+    # A warm start continues by a few epochs at a time, as `partial_fit` does. Those on a cluster
+    # have none.
+    warm_start = getattr(estimator, "warm_start", False)
+    trial = None if stop or warm_start else trainer.try_step()
     estimator.n_iter_ = len(estimator.history_)
     estimator.__dict__.update(trainer.finish(last))
     warn_unless_converged(run, trial)

@@ -234,6 +234,19 @@ def make_splits(
     ]
 
 
+def pairs_of(cv: Any, y: Array) -> Any:
+    """Return the pairs that a splitter makes of all rows; anything else as it is.
+
+    Those that only some of the rows are left of are asked first: a splitter may know each row.
+    """
+    return list(cv.split(np.zeros((y.size, 1)), y)) if hasattr(cv, "split") else cv
+
+
+def times_judged(splits: Sequence[Split], n: int) -> float:
+    """Return how often each of n rows is judged, at least once."""
+    return max(1.0, sum(split.held_out.y.size for split in splits) / n)
+
+
 def _fewest_of_a_class(strata: Array) -> int:
     return int(np.unique(strata, return_counts=True)[1].min())
 
@@ -278,6 +291,7 @@ def follow_path(
     strengths: Strengths,
     say: Callable[[str], None],
     *,
+    times: float = 1.0,
     n_jobs: int = 1,
     parameter: Parameter = ALPHA,
 ) -> StrengthPath:
@@ -296,6 +310,8 @@ def follow_path(
     strengths : Strengths
     say : callable
         Shows what came of a strength.
+    times : float
+        How often each row is judged, by other models of the same rows.
     n_jobs : int
         The number of splits to fit at a time.
     parameter : Parameter
@@ -321,14 +337,14 @@ def follow_path(
         now = losses_at(total)
         mean = weighted_sum(now, share)
         if not np.isfinite(mean):
-            return True  # a weaker penalty would diverge as well
+            return True  # a weaker penalty would diverge as well, a stronger one may not
         value = parameter.of(total / n_rows, n_rows)
         path.append(
             {
                 parameter.name: value,
                 "alpha": total / n_rows,
                 "mean": mean,
-                "standard_error": standard_error(now, share),
+                "standard_error": standard_error(now, share, times),
                 "nonzeros": max(model.count_nonzeros() for model in models),
             }
         )
@@ -338,25 +354,25 @@ def follow_path(
             for model in models:
                 model.keep()
         rise = now - losses[_least(path)]
-        is_worse = weighted_sum(rise, share) > _CLEARLY * standard_error(rise, share)
+        is_worse = weighted_sum(rise, share) > _CLEARLY * standard_error(rise, share, times)
         return is_worse or is_flat([record["mean"] for record in path])
 
     values, first = strengths.values.tolist(), strengths.first
     for total in values[first:]:
         if is_last(total):
             break
-    if not path:
-        name = parameter.name
-        raise ValueError(f"{name}='auto': no strength gives a finite loss; give {name} a number")
-    if _least(path) == 0:
+    if not path or _least(path) == 0:
         for model in models:
             model.go_back()
         for total in reversed(values[:first]):
-            if is_last(total):
+            if is_last(total) and path:
                 break
+    if not path:
+        name = parameter.name
+        raise ValueError(f"{name}='auto': no strength gives a finite loss; give {name} a number")
     best = losses[_least(path)]
     errors = {
-        record["alpha"]: standard_error(now - best, share)
+        record["alpha"]: standard_error(now - best, share, times)
         for record, now in zip(path, losses, strict=True)
     }
     path.sort(key=lambda record: -float(record["alpha"]))
@@ -377,8 +393,10 @@ def is_flat(means: Sequence[float]) -> bool:
     return max(abs(before[-1] - last), abs(before[-2] - before[-1])) < _FLAT * abs(last)
 
 
-def standard_error(values: Array, share: Array) -> float:
+def standard_error(values: Array, share: Array, times: float = 1.0) -> float:
     """Return the standard error of a weighted mean; the weights have sum 1.
+
+    If each row has several values, they count as one: they are hardly independent.
 
     Examples
     --------
@@ -386,8 +404,8 @@ def standard_error(values: Array, share: Array) -> float:
     1.0
     """
     distance = values - weighted_sum(values, share)
-    count = max(1.0 / weighted_sum(share, share), 2.0)  # of rows that count
-    return float(np.sqrt(weighted_sum(distance**2, share**2) * count / (count - 1.0)))
+    count = max(1.0 / weighted_sum(share, share) / times, 2.0)  # of rows that count
+    return float(np.sqrt(times * weighted_sum(distance**2, share**2) * count / (count - 1.0)))
 
 
 def weighted_sum(values: Array, share: Array) -> float:

@@ -34,6 +34,7 @@ class Trainer(ABC):
     title: str  # for the progress bar
     rows_per_epoch: int  # for the progress bar
     objective_name: str = "objective"  # in the history
+    samples_objective: bool = False  # whether `objective` is of some of the rows
     choices: str = ""  # how "auto" was resolved, as text
     state: Any  # a NamedTuple of arrays
 

@@ -25,8 +25,10 @@ from monro.fitting.path import (
     lasso_strengths,
     make_splits,
     needs_path,
+    pairs_of,
     resolved_alpha,
     ridge_strengths,
+    times_judged,
 )
 from monro.fitting.run import LabelledRows, Run
 from monro.linear.centring import with_centre
@@ -112,7 +114,8 @@ class LinearBase(Estimator):
         if needs_path(self, continues=self.warm_start and hasattr(self, "coef_")):
             found = run.chosen
             if not found:
-                found, begin = self._choose_alpha(run, np.flatnonzero(rows.weight))
+                cv = pairs_of(self.cv, rows.y)
+                found, begin = self._choose_alpha(run, np.flatnonzero(rows.weight), cv)
             self.__dict__.update(found)
         columns = self._columns(run.rows.X)
         run.hold_out()
@@ -131,10 +134,11 @@ class LinearBase(Estimator):
     def _conditioning(self, rows: LabelledRows) -> Conditioning:
         return choose_conditioning(self, rows.X, rows.weight, keep_zeros=False)
 
-    def _choose_alpha(self, run: Run, numbers: Array) -> tuple[dict[str, Any], Solutions]:
+    def _choose_alpha(self, run: Run, numbers: Array, cv: Any) -> tuple[dict[str, Any], Solutions]:
         """Resolve alpha="auto"; return the attributes to set, and about the solution."""
         n = run.rows.y.size
-        rows, chosen = sample_rows(run.rows.with_mean_weight_one(), run.seed)
+        strata = self._strata(run.rows.y)
+        rows, chosen = sample_rows(run.rows.with_mean_weight_one(), strata, run.seed)
         numbers = numbers if chosen is None else numbers[chosen]
         # The columns are measured on all rows at once: that takes no target of those held out.
         rows = rows._replace(X=self._conditioning(run.rows).apply(rows.X))
@@ -146,18 +150,22 @@ class LinearBase(Estimator):
         else:
             every = np.arange(rows.y.size)
             strengths = ridge_strengths(mean_sqnorm(problems[0].examples.rows, every))
-        strata = self._strata(rows.y)
-        splits = make_splits(rows, strata, numbers, run.seed, self.cv, may_fold=may_fold(problems))
+        splits = make_splits(
+            rows, self._strata(rows.y), numbers, run.seed, cv, may_fold=may_fold(problems)
+        )
         if not splits:
             return StrengthPath(STREAM_ALPHA, [])._asdict(), ()
         each = n_jobs if len(splits) == 1 else 1
         models = [LinearPathModel(self, split, columns, run.seed, each) for split in splits]
         with Progress(self.verbose > 0, "strength", strengths.values.size, n) as progress:
             weights = [model.held_out.weight for model in models]
-            path = follow_path(models, weights, n, strengths, progress.step, n_jobs=n_jobs)
+            times = times_judged(splits, rows.y.size)
+            path = follow_path(
+                models, weights, n, strengths, progress.step, times=times, n_jobs=n_jobs
+            )
         scores = np.concatenate([model.kept.scores for model in models])
         y = np.concatenate([model.held_out.y for model in models])
-        found = path._asdict() | self._calibrate(scores, y, np.concatenate(weights))
+        found = path._asdict() | self._calibrate(scores, y, np.concatenate(weights), times)
         # Each row is in most folds, but not in all.
         about = [
             (
@@ -168,8 +176,11 @@ class LinearBase(Estimator):
         ]
         return found, about
 
-    def _calibrate(self, scores: Array, y: Array, weight: Array) -> dict[str, Any]:
-        """Return attributes found on the rows held out, given their scores at the best strength."""
+    def _calibrate(self, scores: Array, y: Array, weight: Array, times: float) -> dict[str, Any]:
+        """Return attributes found on the rows held out, given their scores at the best strength.
+
+        Each row is there this number of times.
+        """
         return {}
 
     def _losses_of(self, scores: Array, y: Array) -> Array:

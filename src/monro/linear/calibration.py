@@ -38,7 +38,7 @@ def logits(calibration: Calibration, scores: Array) -> Array:
     return np.asarray(a * scores + b * log_expit(scores) if b else a * scores)
 
 
-def fit_calibration(scores: Array, codes: Array, weight: Array) -> Calibration:
+def fit_calibration(scores: Array, codes: Array, weight: Array, times: float = 1.0) -> Calibration:
     """Return the numbers with the least log-loss on rows held out.
 
     Parameters
@@ -48,6 +48,8 @@ def fit_calibration(scores: Array, codes: Array, weight: Array) -> Calibration:
     codes : array of shape (n_rows,)
         The rows' classes.
     weight : array of shape (n_rows,)
+    times : float
+        How often each row is there, with scores of several models.
 
     Examples
     --------
@@ -59,6 +61,7 @@ def fit_calibration(scores: Array, codes: Array, weight: Array) -> Calibration:
     (True, 0.0)
     """
     share, rows = weight / weight.sum(), np.arange(codes.size)
+    n = codes.size / times
     if scores.shape[1] == 1:
         parts = [np.column_stack([np.zeros(codes.size), scores])]
     else:
@@ -71,7 +74,7 @@ def fit_calibration(scores: Array, codes: Array, weight: Array) -> Calibration:
         log_p = z[rows, codes] - np.logaddexp.reduce(z, axis=1)
         log_sum = np.log(numbers.sum())
         slopes = [share @ ((p * part).sum(axis=1) - part[rows, codes]) for part in parts]
-        penalty, slope = 0.5 * log_sum**2 / codes.size, log_sum / numbers.sum() / codes.size
+        penalty, slope = 0.5 * log_sum**2 / n, log_sum / numbers.sum() / n
         return float(penalty - share @ log_p), np.array(slopes) + slope
 
     start = np.full(len(parts), 1.0 / len(parts))

@@ -331,10 +331,10 @@ class LinearClassifier(ClassifierMixin, LinearBase):  # type: ignore[misc]
         losses: Array = -log_softmax(scores, axis=1)[np.arange(y.size), y]
         return losses
 
-    def _calibrate(self, scores: Array, y: Array, weight: Array) -> dict[str, Any]:
+    def _calibrate(self, scores: Array, y: Array, weight: Array, times: float) -> dict[str, Any]:
         if scores.shape[1] == 1 and self._loss_traits.gives_probabilities:
             return {}  # as they should be: the strength was chosen by their log-loss
-        return {"calibration_": list(fit_calibration(scores, y, weight))}
+        return {"calibration_": list(fit_calibration(scores, y, weight, times))}
 
     def _strata(self, y: Array) -> Array | None:
         return y if np.unique(y, return_counts=True)[1].min() > 1 else None

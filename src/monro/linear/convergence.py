@@ -9,11 +9,13 @@ from scipy.optimize import minimize_scalar
 
 from monro.coordinate import Strengths
 from monro.fitting.convergence import (
+    Sample,
     SampledRows,
     Solution,
     Trial,
     choose_sample,
     load_sample,
+    tells_classes_apart,
     try_step,
 )
 from monro.linear.columns import Columns
@@ -73,8 +75,8 @@ def try_steps(
     columns: Columns,
     strengths: Strengths,
     fitted: Iterable[tuple[Problem, tuple[Array, float]]],
-) -> Trial:
-    """Try a step of each model; return the means over the models.
+) -> Trial | None:
+    """Try a step of each model; return the means over the models, None if none can be judged.
 
     Parameters
     ----------
@@ -94,8 +96,12 @@ def try_steps(
     parts = zip(sample.split(sampled), sample.split(examples.weight[sample.numbers]), strict=True)
     taken, judged = (SampledRows(part, weight) for part, weight in parts)
 
+    def can_be_judged(y: Array) -> bool:
+        labels, codes = np.unique(y, return_inverse=True)
+        return labels.size > 2 or tells_classes_apart(sample, codes)
+
     def trial(problem: Problem, weights: Array, intercept: float) -> tuple[float, float, float]:
-        y = np.asarray(problem.examples.y[sample.numbers], np.float64)
+        y = _targets(problem, sample)
         first, second = (_RowLoss(problem.loss, part) for part in sample.split(y))
         solution = Solution(weights[None, used], np.array([intercept]))
         before, after = try_step((taken, judged), (first, second), solution, strengths)
@@ -103,4 +109,13 @@ def try_steps(
         constant = second.of_constant(judged.share, has_intercept=problem.fit_intercept)
         return before - least, before - after, constant - least
 
-    return Trial(*np.mean([trial(problem, *found) for problem, found in fitted], axis=0))
+    trials = [
+        trial(problem, *found)
+        for problem, found in fitted
+        if can_be_judged(_targets(problem, sample))
+    ]
+    return Trial(*np.mean(trials, axis=0)) if trials else None
+
+
+def _targets(problem: Problem, sample: Sample) -> Array:
+    return np.asarray(problem.examples.y[sample.numbers], np.float64)

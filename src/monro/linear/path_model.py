@@ -23,6 +23,7 @@ from monro.rows import Array
 
 # The rows that strengths are fitted to have at most so many entries, but so many rows are taken.
 _MOST_ENTRIES, _FEWEST_ROWS = 1 << 21, 10_000
+_FEWEST_OF_A_CLASS = 200  # rows, unless that takes more entries
 _MOST_OF_FOLDS = 1 << 23  # entries, those of one-vs-rest models added up
 # A whole fit with alpha="auto" uses columns, too, which are a second copy of the rows.
 _MOST_BY_COLUMNS = 1 << 24
@@ -66,12 +67,21 @@ def few_enough_for_columns(problem: Problem) -> bool:
     return bool(problem.examples.rows.data.size <= _MOST_BY_COLUMNS)
 
 
-def sample_rows(rows: LabelledRows, seed: int) -> tuple[LabelledRows, Array | None]:
-    """Return as many rows as strengths are compared on, in memory, and their numbers if not all."""
+def sample_rows(
+    rows: LabelledRows, strata: Array | None, seed: int
+) -> tuple[LabelledRows, Array | None]:
+    """Return as many rows as strengths are compared on, in memory, and their numbers if not all.
+
+    Strata are labels, of each of which enough rows are to be expected.
+    """
     n = rows.y.size
     entries = rows.X.size if isinstance(rows.X, np.ndarray) else rows.X.data.size
     most = max(_FEWEST_ROWS, n * _MOST_ENTRIES // max(1, entries))
-    most = min(most, rows_to_compare(rows.X.shape[1]))
+    enough = rows_to_compare(rows.X.shape[1])
+    if strata is not None:
+        fewest = np.unique(strata, return_counts=True)[1].min()
+        enough = max(enough, _FEWEST_OF_A_CLASS * n // int(fewest))
+    most = min(most, enough)
     if most >= n and not is_mapped(rows.X):
         return rows, None
     chosen = np.sort(np.random.default_rng(seed).choice(n, min(n, most), replace=False))
@@ -139,7 +149,7 @@ class LinearPathModel(PathModel):
             intercept, rng = self.solutions[0][1], np.random.default_rng(seed)
             self.rate = choose_rate(problems[0], self.fits.solver, 1.0, rng, intercept)
         self.scores: Array = np.zeros(0)
-        self.kept = Kept(self.scores, [])
+        self.kept = Kept(self.scores, self.solutions)
 
     def refit(self, alpha: float) -> None:
         """Fit with another strength, from where the last fit ended."""

@@ -145,6 +145,8 @@ class LinearTrainer(Trainer):
         As in `Trainer`.
     """
 
+    samples_objective = True
+
     def __init__(
         self,
         models: Sequence[SingleModel],

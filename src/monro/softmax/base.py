@@ -21,8 +21,10 @@ from monro.fitting.path import (
     lasso_strengths,
     make_splits,
     needs_path,
+    pairs_of,
     resolved_alpha,
     ridge_strengths,
+    times_judged,
 )
 from monro.fitting.run import LabelledRows, Run
 from monro.mapped.chunked_arrays import count_codes, is_mapped
@@ -125,7 +127,9 @@ class SoftmaxBase(PosteriorSummary):
         if needs_path(self, continues=earlier is not None):
             numbers = np.arange(rows.y.size) if groups is None else groups
             kept = numbers[np.flatnonzero(rows.weight)]
-            self.__dict__.update(run.chosen or self._choose_alpha(run, kept))
+            # Of a matrix of labels the rows without a label are not known here.
+            cv = pairs_of(self.cv, rows.y) if groups is None else self.cv
+            self.__dict__.update(run.chosen or self._choose_alpha(run, kept, cv))
         run.hold_out()
         run.conditioning = self._conditioning(run.rows)
         if earlier is not None:
@@ -142,7 +146,7 @@ class SoftmaxBase(PosteriorSummary):
             return AS_GIVEN
         return choose_conditioning(self, rows.X, rows.weight, keep_zeros=True)
 
-    def _choose_alpha(self, run: Run, numbers: Array) -> dict[str, Any]:
+    def _choose_alpha(self, run: Run, numbers: Array, cv: Any) -> dict[str, Any]:
         """Resolve alpha="auto"; return the attributes to set."""
         # The columns are measured on all rows at once: that takes no label of those held out.
         rows = run.rows._replace(X=self._conditioning(run.rows).apply(run.rows.X, self.dtype))
@@ -152,7 +156,7 @@ class SoftmaxBase(PosteriorSummary):
         unit = float(sqnorm.mean(dtype=np.float64))
         few_weights = self.classes_.size * rows.X.shape[1] <= _MOST_OF_FOLDS
         splits = make_splits(
-            rows, self._strata(rows.y), numbers, run.seed, self.cv, may_fold=few_weights
+            rows, self._strata(rows.y), numbers, run.seed, cv, may_fold=few_weights
         )
         if not splits:
             return StrengthPath(STREAM_ALPHA, [])._asdict()
@@ -164,7 +168,8 @@ class SoftmaxBase(PosteriorSummary):
             strengths = ridge_strengths(unit)
         with Progress(self.verbose > 0, "strength", strengths.values.size, rows.y.size) as progress:
             weights = [model.weight for model in models]
-            path = follow_path(models, weights, rows.y.size, strengths, progress.step)
+            times = times_judged(splits, rows.y.size)
+            path = follow_path(models, weights, rows.y.size, strengths, progress.step, times=times)
         return path._asdict()
 
     def _trainer(self, run: Run, earlier: SoftmaxFit | None) -> SoftmaxTrainer:

@@ -13,6 +13,7 @@ from monro.fitting.convergence import (
     Trial,
     choose_sample,
     load_sample,
+    tells_classes_apart,
     try_step,
 )
 from monro.rows import Array
@@ -54,6 +55,8 @@ def try_softmax_step(
     sample = choose_sample(problem.size, X.data.size if sp.issparse(X) else X.size, most_rows)
     sampled, used = load_sample(X, sample)
     weight = np.asarray(problem.weight[sample.numbers], np.float64)
+    if not tells_classes_apart(sample, problem.y[sample.numbers]):
+        return None
     codes = np.argsort(problem.slots)[problem.y[sample.numbers]]
     taken, judged = (
         SampledRows(part, share)

@@ -114,6 +114,7 @@ class SoftmaxTrainer(Trainer):
     """
 
     objective_name = "log_loss"
+    samples_objective = True
     state: State
 
     def __init__(

@@ -66,7 +66,7 @@ fig, ax = plt.subplots()
 show_path(ax, model)
 ax.plot(alpha, whole, "x", color="black", label="new rows, whole fits")
 ax.set_xlabel("alpha: strong to weak")
-ax.legend(loc="lower left")
+ax.legend(loc="upper right", bbox_to_anchor=(1.0, 0.93))  # below "chosen"
 plt.show()
 
 # %%

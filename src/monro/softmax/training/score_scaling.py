@@ -22,7 +22,7 @@ from scipy.optimize import brentq
 
 from monro.blocks import MASKED_SCORE
 from monro.rows import Array
-from monro.softmax.model import Weights, chunked
+from monro.softmax.model import Weights, chunked, scores
 from monro.softmax.plan import Plan
 from monro.softmax.training.monitoring import MOST_SCORES, LossSample
 
@@ -33,6 +33,7 @@ _TRAINING_TOLERANCE = 0.05
 _INTERVAL = 0.04  # of the fit, between searches for a training scale, in its second half
 _SMALLEST_SCALE = 1.02  # a smaller training scale is not applied
 _LARGEST_SCALE = 4.0  # in one search
+_KEPT_SCORES = 1 << 23  # 64 MB: so many are computed once for all scales
 
 
 # ---------------------------------------------------------------------------------- the line search
@@ -149,8 +150,12 @@ def best_validation_scale(
     weights: Weights, X: Any, codes: Array, weight: Array, n_jobs: int = 1
 ) -> float:
     """Return c ≥ 1 that minimises the loss of the scores ``c s`` on held-out rows."""
+    few = codes.size * weights.slots.size <= _KEPT_SCORES
+    S = scores(weights, X) if few else None
 
     def slopes(c: float) -> Array:
+        if S is not None:
+            return slopes_at(c, S, codes)
         parts = chunked(weights, X, lambda S, rows: slopes_at(c, S, codes[rows]), n_jobs)
         return np.concatenate(list(parts))
 

@@ -171,9 +171,9 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
     history_ : list of dict
         For each epoch: epoch, seconds, rate and loss, estimated from the classes drawn before each
         step: cheap, and an underestimate. With verbose, tol or a callback also log_loss, exact over
-        all classes on some of the rows; with early_stopping validation_loss, the same of rows held out,
-        and in the last record held_out_loss, that of all rows held out for the weights kept. The
-        first record also has chosen, a line that says how "auto" was resolved, and why.
+        all classes on some of the rows; with early_stopping validation_loss, the same of rows held
+        out, and in the last record held_out_loss, that of all rows held out for the weights kept.
+        The first record also has chosen, a line that says how "auto" was resolved, and why.
     n_iter_ : int
         The number of epochs taken.
     learning_rate_ : float or None

@@ -10,12 +10,14 @@ from monro.fitting.path import (
     PathModel,
     choose_strength,
     follow_path,
-    make_splits,
-    pairs_of,
     ridge_strengths,
     standard_error,
 )
 from monro.fitting.run import LabelledRows
+from monro.fitting.splits import (
+    make_splits,
+    pairs_of,
+)
 from tests.messages import message
 
 

@@ -8,7 +8,7 @@ from sklearn.model_selection import train_test_split
 
 import monro
 from monro import SoftmaxClassifier
-from monro.fitting.path import make_splits
+from monro.fitting.splits import make_splits
 from monro.softmax.training.planning import STREAM_ALPHA
 from tests.callbacks import Recorder, expected_events, killed_after
 from tests.marks import thorough

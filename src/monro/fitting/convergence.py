@@ -5,7 +5,7 @@ divided by the variance of each column, so that it is a good step whatever the u
 and its length is found by a search. If even such a step lowers the objective by much, the fit is
 far from its minimum: because columns are in very different units, the learning rate does not suit,
 or the epochs are too few. Of many rows, the step is computed on some and judged on others, so that
-what it learns by heart does not count.
+what it memorises does not count.
 """
 
 import warnings

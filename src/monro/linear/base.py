@@ -23,14 +23,16 @@ from monro.fitting.path import (
     StrengthPath,
     follow_path,
     lasso_strengths,
-    make_splits,
     needs_path,
-    pairs_of,
     resolved_alpha,
     ridge_strengths,
-    times_judged,
 )
 from monro.fitting.run import LabelledRows, Run
+from monro.fitting.splits import (
+    make_splits,
+    pairs_of,
+    times_judged,
+)
 from monro.linear.centring import with_centre
 from monro.linear.columns import Columns, used_columns
 from monro.linear.examples import Examples

@@ -8,8 +8,14 @@ from scipy.optimize import minimize_scalar
 from sklearn.utils.extmath import safe_sparse_dot
 
 from monro.fitting.order import visiting_order
-from monro.fitting.path import PathModel, Split, rows_to_compare
+from monro.fitting.path import (
+    PathModel,
+)
 from monro.fitting.run import LabelledRows
+from monro.fitting.splits import (
+    Split,
+    rows_to_compare,
+)
 from monro.linear.algorithms.dual import derivatives
 from monro.linear.columns import Columns
 from monro.linear.examples import add_all

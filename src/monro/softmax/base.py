@@ -19,14 +19,16 @@ from monro.fitting.path import (
     StrengthPath,
     follow_path,
     lasso_strengths,
-    make_splits,
     needs_path,
-    pairs_of,
     resolved_alpha,
     ridge_strengths,
-    times_judged,
 )
 from monro.fitting.run import LabelledRows, Run
+from monro.fitting.splits import (
+    make_splits,
+    pairs_of,
+    times_judged,
+)
 from monro.mapped.chunked_arrays import count_codes, is_mapped
 from monro.mapped.matrices import in_memory
 from monro.progress import Progress

@@ -7,8 +7,13 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from monro.blocks import LANES
-from monro.fitting.path import PathModel, Split
+from monro.fitting.path import (
+    PathModel,
+)
 from monro.fitting.run import LabelledRows, Run
+from monro.fitting.splits import (
+    Split,
+)
 from monro.mapped.chunked_arrays import is_mapped
 from monro.mapped.matrices import load_rows
 from monro.rows import Array

@@ -62,9 +62,16 @@ def sqnorm(rows: Rows, i: int) -> float:
 
 
 @generic
-def weighted_sqnorm(rows: Rows, i: int, weights: Array) -> float:
-    """``Σ_k weights_k x_ik²``."""
-    return float(rows.weighted_sqnorm(i, weights))
+def weighted_moments(rows: Rows, i: int, weights: Array) -> tuple[float, float]:
+    """``Σ_k weights_k x_ik`` and ``Σ_k weights_k x_ik²``."""
+    first, second = rows.weighted_moments(i, weights)
+    return float(first), float(second)
+
+
+@generic
+def add_outer(rows: Rows, i: int, c: float, G: Array) -> None:
+    """Add ``c x_ij x_ik`` to ``G[j, k]`` or to ``G[k, j]``, once for each pair of coordinates."""
+    rows.add_outer(i, c, G)
 
 
 @generic
@@ -129,11 +136,22 @@ def _dense_sum_of_squares(values: Array, i: int) -> float:
 
 
 @vector_leaf
-def _dense_weighted_squares(values: Array, i: int, weights: Array) -> float:
-    total = 0.0
+def _dense_weighted_moments(values: Array, i: int, weights: Array) -> tuple[float, float]:
+    first = 0.0
+    second = 0.0
     for j in range(values.shape[1]):
-        total += weights[j] * values[i, j] * values[i, j]
-    return total
+        share = weights[j] * values[i, j]
+        first += share
+        second += share * values[i, j]
+    return first, second
+
+
+@vector_leaf
+def _dense_add_outer(values: Array, i: int, c: float, G: Array) -> None:
+    for j in range(values.shape[1]):
+        share = c * values[i, j]
+        for k in range(j + 1):
+            G[j, k] += share * values[i, k]
 
 
 # With unsigned indices Numba omits the test for a negative index at every element.
@@ -187,11 +205,20 @@ class Sparse(NamedTuple):
     def sqnorm(self, i):  # type: ignore[no-untyped-def]
         return _sum_of_squares(self.data, self.indptr[i], self.indptr[i + 1])
 
-    def weighted_sqnorm(self, i, weights):  # type: ignore[no-untyped-def]
-        total = 0.0
+    def weighted_moments(self, i, weights):  # type: ignore[no-untyped-def]
+        first = 0.0
+        second = 0.0
         for k in range(self.indptr[i], self.indptr[i + 1]):
-            total += weights[self.indices[k]] * self.data[k] * self.data[k]
-        return total
+            share = weights[self.indices[k]] * self.data[k]
+            first += share
+            second += share * self.data[k]
+        return first, second
+
+    def add_outer(self, i, c, G):  # type: ignore[no-untyped-def]
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            share = c * self.data[k]
+            for m in range(self.indptr[i], k + _ONE):
+                G[self.indices[k], self.indices[m]] += share * self.data[m]
 
     def locate(self, i):  # type: ignore[no-untyped-def]
         prefetch_element(self.indptr, i)
@@ -240,8 +267,11 @@ class Dense(NamedTuple):
     def sqnorm(self, i):  # type: ignore[no-untyped-def]
         return _dense_sum_of_squares(self.data, i)
 
-    def weighted_sqnorm(self, i, weights):  # type: ignore[no-untyped-def]
-        return _dense_weighted_squares(self.data, i, weights)
+    def weighted_moments(self, i, weights):  # type: ignore[no-untyped-def]
+        return _dense_weighted_moments(self.data, i, weights)
+
+    def add_outer(self, i, c, G):  # type: ignore[no-untyped-def]
+        _dense_add_outer(self.data, i, c, G)
 
     def locate(self, i):  # type: ignore[no-untyped-def]
         pass

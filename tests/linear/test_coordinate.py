@@ -10,11 +10,12 @@ from sklearn.linear_model import ElasticNet as PeerNet
 from sklearn.linear_model import LogisticRegression
 
 import monro
-from monro import LinearClassifier, LinearRegressor
+from monro import LinearClassifier, LinearRegressor, coordinate
+from monro.coordinate import ByResiduals, by_gram, fill_gram, move, new_model, slope
 from monro.errors import DivergenceError
 from monro.linear.examples import Examples
 from monro.linear.objective import objective
-from monro.linear.problem import Problem
+from monro.linear.problem import Problem, columns_of
 from monro.linear.solvers import make_solver, solvers_that
 from monro.losses import (
     Absolute,
@@ -192,6 +193,45 @@ def test_a_constant_column_beside_the_bias_stays_zero():
     assert w[5] == 0.0
     _, _, best = generic_optimum(problem, X, 0.05, 0.5)
     assert objective(problem, *converged(problem)[:2]) == pytest.approx(best, rel=1e-9)
+
+
+def similar_columns(sparse):
+    """Return a problem whose columns resemble each other, so that one step takes many sweeps."""
+    problem, X = make_problem(Log(), 0.2, alpha=1e-4, n=300)
+    X[:, 1:] = 0.05 * X[:, 1:] + X[:, :1]
+    rows = as_rows(sp.csr_matrix(X) if sparse else X)
+    return problem._replace(examples=problem.examples._replace(rows=rows)), X
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_slopes_of_a_gram_matrix_are_those_of_the_columns(sparse):
+    """After the same moves; and G is the matrix product in NumPy."""
+    problem, X = similar_columns(sparse)
+    rng = np.random.default_rng(0)
+    model = new_model(*X.shape)
+    model.r[:], model.h[:] = rng.normal(size=len(X)), rng.random(len(X))
+    rows, columns = problem.examples.rows, columns_of(problem)
+    gram, columnwise = by_gram(rows, columns, model), ByResiduals(columns, model.r, model.h)
+    np.testing.assert_allclose(gram.gram.data, X.T @ (model.h[:, None] * X), rtol=1e-12)
+    for j in (3, 0, 3, 7):
+        move(gram, j, 0.5 - j)
+        move(columnwise, j, 0.5 - j)
+    found = [[slope(each, j) for j in range(X.shape[1])] for each in (gram, columnwise)]
+    np.testing.assert_allclose(*found, rtol=1e-12)
+    np.testing.assert_allclose(found[0], X.T @ model.r, rtol=1e-12)
+
+
+def test_similar_columns_have_the_optimum_of_a_generic_solver(monkeypatch):
+    used = []
+    monkeypatch.setattr(coordinate, "fill_gram", lambda *args: used.append(fill_gram(*args)))
+    problem, X = similar_columns(sparse=True)
+    *_, values = converged(problem)
+    *_, best = generic_optimum(problem, X, 1e-4, 0.2)
+    assert used
+    assert values[-1] == pytest.approx(best, rel=1e-9)
+    monkeypatch.setattr(coordinate, "MOST_COLUMNS", 0)  # without the matrix it takes longer
+    *_, slowly = converged(problem)
+    assert values[-1] <= slowly[-1] == pytest.approx(best, rel=1e-3)
 
 
 # -------------------------------------------------------------------------------------- estimators

@@ -28,9 +28,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from monro._jit import kernel
 from monro.mapped.chunked_arrays import CHUNK, is_mapped
 from monro.mapped.matrices import chunk_bounds
-from monro.rows import Array
+from monro.rows import Array, Rows, as_rows
 
 _RANGE_SHARE = 10.0  # the least scale is this part of a column's range
 _MOSTLY_ZERO = 0.7  # share of zeros from which rows are faster as sparse ones
@@ -218,25 +219,32 @@ def _check_finite(sizes: Array) -> None:
         raise ValueError(f"X: the values of column {column} overflow; scale the features")
 
 
+@kernel
+def measure_columns(rows: Rows, share: Array, filled: Array, squares: Array) -> bool:
+    """Add up the share of the rows in which each column is not zero, and its squares.
+
+    Returns whether each row has length 1, or is empty.
+    """
+    have_unit_length = True
+    for i in range(share.size):
+        length = 0.0
+        for k in range(rows.indptr[i], rows.indptr[i + 1]):
+            value = np.float64(rows.data[k])
+            if value != 0.0:
+                length += value * value
+                filled[rows.indices[k]] += share[i]
+                squares[rows.indices[k]] += share[i] * value * value
+        have_unit_length &= length == 0.0 or abs(np.sqrt(length) - 1.0) < _UNIT
+    return have_unit_length
+
+
 def _of_sparse(X: Any, share: Array) -> Conditioning:
     """Return the scales of the columns of a CSR matrix; `share` has sum 1."""
-    n = X.shape[1]
-    filled, squares = np.zeros(n), np.zeros(n)
-    have_unit_length = True
-    for start, stop in chunk_bounds(X, max(CHUNK, n)):
-        entries = slice(int(X.indptr[start]), int(X.indptr[stop]))
-        row = np.repeat(np.arange(stop - start), np.diff(X.indptr[start : stop + 1]))
-        column, value = X.indices[entries], X.data[entries].astype(np.float64)
-        each = share[start:stop][row]
-        filled += np.bincount(column, each * (value != 0.0), n)
-        with np.errstate(over="ignore"):  # raises below, naming the column
-            square = value**2
-        squares += np.bincount(column, each * square, n)
-        lengths = np.sqrt(np.bincount(row, square, stop - start))
-        have_unit_length &= bool(((np.abs(lengths - 1.0) < _UNIT) | (lengths == 0.0)).all())
+    filled, squares = np.zeros((2, X.shape[1]))
+    have_unit_length = measure_columns(as_rows(X), share, filled, squares)
     _check_finite(squares)
     is_number = (filled >= _MOSTLY) & (squares > 1.0) | (filled > 1.0 - _ROUNDING)
     scaled = is_number & (squares > 0.0)
     if have_unit_length or not scaled.any():
         return AS_GIVEN
-    return Conditioning(np.zeros(n), np.where(scaled, np.sqrt(squares), 1.0))
+    return Conditioning(np.zeros(scaled.size), np.where(scaled, np.sqrt(squares), 1.0))

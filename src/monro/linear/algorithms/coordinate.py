@@ -65,8 +65,8 @@ class Coordinate(Solver):
         predict(examples, state.w, state.bias[0], model.p)
         before = self.problem.penalty.value(state.w)
         total, fall, t, c = newton_step(
-            self.problem.loss, examples.y, examples.weight, self.columns, self.strengths,
-            state.w, model,
+            self.problem.loss, examples.y, examples.weight, examples.rows, self.columns,
+            self.strengths, state.w, model,
         )  # fmt: skip
         state.bias[0] += t * c
         state.gain[0] = -fall / max(abs(total) / examples.y.size + before, TINY)

@@ -141,7 +141,7 @@ class CoordinateDescent:
             isolate(rows, W, b, k, log_sum, others, model.p)
             signs = np.where(problem.y == k, 1.0, -1.0)
             _, _, t, c = newton_step(
-                Log(), signs, self.weight, self.columns, strengths, W[k], model
+                Log(), signs, self.weight, rows, self.columns, strengths, W[k], model
             )
             b[k] += t * c
             combine(others, t, model, log_sum)

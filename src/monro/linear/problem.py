@@ -32,6 +32,8 @@ def columns_of(problem: Problem) -> Rows:
         return as_rows(np.ascontiguousarray(rows.data.T))
     shape = (problem.examples.y.size, problem.n_features)
     indices, indptr = rows.indices.view(np.int32), rows.indptr.view(np.int64)
+    if rows.data.size <= np.iinfo(np.int32).max:
+        indptr = indptr.astype(np.int32)  # SciPy would copy the indices to the wider type
     matrix = sp.csr_array((rows.data, indices, indptr), shape)
     return as_rows(matrix.T.tocsr())
 

@@ -11,9 +11,8 @@ import numpy as np
 from monro._jit import kernel
 from monro.coordinate import TINY, Strengths, new_model, newton_step
 from monro.linear.algorithms.solver_base import Options, Solver, Traits
-from monro.linear.examples import Examples
 from monro.linear.problem import Problem, columns_of
-from monro.rows import Array, dot
+from monro.rows import Array, Rows, add
 from monro.saving.states import PerFeature
 
 
@@ -26,10 +25,12 @@ class CoordinateState(NamedTuple):
 
 
 @kernel
-def predict(examples: Examples, w: Array, b: float, out: Array) -> None:
-    """``out_i = w·x_i + b``."""
-    for i in range(out.size):
-        out[i] = dot(examples.rows, i, w) + b
+def predict(columns: Rows, w: Array, b: float, out: Array) -> None:
+    """``out_i = w·x_i + b``, from the columns whose weights are not zero."""
+    out[:] = b
+    for j in range(w.size):
+        if w[j] != 0.0:
+            add(columns, j, w[j], out)
 
 
 class Coordinate(Solver):
@@ -62,7 +63,7 @@ class Coordinate(Solver):
 
     def sweep(self, order: Array, state: CoordinateState, sigma: float = 1.0) -> float:
         examples, model = self.problem.examples, self.model
-        predict(examples, state.w, state.bias[0], model.p)
+        predict(self.columns, state.w, state.bias[0], model.p)
         before = self.problem.penalty.value(state.w)
         total, fall, t, c = newton_step(
             self.problem.loss, examples.y, examples.weight, examples.rows, self.columns,

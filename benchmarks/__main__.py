@@ -20,6 +20,7 @@ NAMES = {
     "untuned": "softmax: the default against tuned solvers on six data sets, and at other rates",
     "heldout": "softmax: test log-loss with early stopping, against a tuned LogisticRegression",
     "baselines": "softmax: NCE and importance sampling, distance to the maximum likelihood",
+    "topk": "the five likeliest of a million classes, against faiss and usearch",
     "nextword": "softmax: WikiText-2's next word, 33,278 classes: ablation, rates, variance",
     "regularisation": "nothing to tune: strengths chosen by themselves, beside peers that search",
     "reduce": "augment and reduce: known coefficients, classes drawn by frequency, time of a step",

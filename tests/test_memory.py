@@ -140,3 +140,15 @@ def test_reading_text_needs_few_copies_of_the_matrix(tmp_path):
             file.write(f"{i % 3} " + " ".join(f"{1 + j * 7 + i % 7}:0.5" for j in range(30)) + "\n")
     taken = peak(lambda: read(path))
     assert taken < 5 * size(read(path).X)
+
+
+def test_predictions_keep_no_scores():
+    n, classes = 500, 20_000
+    X = sp.csr_matrix(np.ones((n, 2), np.float32))
+    model = SoftmaxClassifier(classes=range(classes), max_epochs=1, alpha=0.0, learning_rate=1.0)
+    model.fit(X, np.arange(n))
+    scores = 8 * n * classes / MB
+    assert scores == 80
+    assert peak(lambda: model.predict(X)) < 3
+    assert peak(lambda: model.predict_top_k(X, 5)) < 3
+    assert peak(lambda: model.evaluate(X, np.arange(n))) < 3

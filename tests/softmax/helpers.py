@@ -209,9 +209,15 @@ def weights_in_layout(rng, K, d, layout, dtype="float64"):
     W, b = rng.standard_normal((K, d)), rng.standard_normal(K)
     W[rng.random((K, d)) < 0.3] = 0.0
     W, b = W.astype(dtype).astype(float), b.astype(dtype).astype(float)
+    return in_layout(rng, W, b, layout, dtype), W, b
+
+
+def in_layout(rng, W, b, layout, dtype="float64"):
+    """Return weights in a layout, slots permuted and scaled."""
+    K, d = W.shape
     if layout == "sparse":
         sparse = sp.csr_matrix(W.astype(dtype))
-        return Weights(sparse, b.astype(dtype), np.ones(K, dtype), np.arange(K)), W, b
+        return Weights(sparse, b.astype(dtype), np.ones(K, dtype), np.arange(K))
     size = LANES * n_blocks(K)
     slots = rng.permutation(K)
     scale = 2.0 ** rng.integers(-3, 4, size)
@@ -223,4 +229,4 @@ def weights_in_layout(rng, K, d, layout, dtype="float64"):
     if layout == "block":
         rows = rows.reshape(-1, LANES, d).transpose(0, 2, 1)
     rows = np.ascontiguousarray(rows, dtype)
-    return Weights(rows, bias.astype(dtype), scale.astype(dtype), slots), W, b
+    return Weights(rows, bias.astype(dtype), scale.astype(dtype), slots)

@@ -7,7 +7,7 @@ from scipy.special import log_softmax
 from sklearn.callback import ScoringMonitor
 
 from monro import SoftmaxClassifier
-from monro.softmax.metrics import quick_losses
+from monro.softmax import metrics
 from tests.callbacks import Callback, Recorder, expected_events
 from tests.softmax.data import FRUIT, assert_same_bits, make_data, many_classes
 
@@ -160,9 +160,9 @@ def watched(monkeypatch, **parameters):
 
     def noted(weights, X, codes, *others):
         seen.append((X, codes))
-        return quick_losses(weights, X, codes, *others)
+        return metrics.losses(weights, X, codes, *others)
 
-    monkeypatch.setattr("monro.softmax.training.trainer.quick_losses", noted)
+    monkeypatch.setattr("monro.softmax.training.trainer.losses", noted)
     rng = np.random.default_rng(0)
     columns = np.sort(rng.integers(50, size=(20_000, 3)), axis=1)
     X = sp.csr_matrix((np.ones(60_000), columns.ravel(), np.arange(0, 60_001, 3)), (20_000, 50))

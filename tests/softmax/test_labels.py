@@ -14,7 +14,7 @@ from sklearn.metrics import ndcg_score
 
 import monro
 from monro import SoftmaxClassifier
-from monro.softmax import model as model_module
+from monro.softmax import scan as scan_module
 from monro.softmax.metrics import evaluate_labels
 from monro.softmax.model import Weights
 from monro.softmax.multilabel import expand, is_indicator, read_indicator
@@ -322,7 +322,7 @@ def test_chunks_and_threads_change_nothing(monkeypatch, n_jobs):
     X, Y = tagged_rows()
     model = SoftmaxClassifier(**FEW).fit(X, Y)
     whole = model.evaluate(X, Y)
-    monkeypatch.setattr(model_module, "_CHUNK_SCORES", 28)
+    monkeypatch.setattr(scan_module, "_BATCH_ROWS", 7)
     model.set_params(n_jobs=n_jobs)
     assert model.evaluate(X, Y) == pytest.approx(whole, rel=1e-13)
 

@@ -6,18 +6,17 @@ import scipy.sparse as sp
 from scipy.special import log_softmax, softmax
 from sklearn.metrics import log_loss, top_k_accuracy_score, zero_one_loss
 
-from monro.softmax import metrics
-from monro.softmax import model as model_module
-from monro.softmax.metrics import evaluate, losses, quick_losses
+from monro.softmax import scan as scan_module
+from monro.softmax.metrics import evaluate, losses
 from monro.softmax.model import Weights
 from tests.softmax.helpers import LAYOUTS, weights_in_layout
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-@pytest.mark.parametrize("chunk", [1, 100, 1 << 22])
+@pytest.mark.parametrize("batch", [1, 30, 1 << 10])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_metrics_are_scikit_learns(monkeypatch, n_jobs, chunk, weighted):
-    monkeypatch.setattr(model_module, "_CHUNK_SCORES", chunk)
+def test_the_metrics_are_scikit_learns(monkeypatch, n_jobs, batch, weighted):
+    monkeypatch.setattr(scan_module, "_BATCH_ROWS", batch)
     rng = np.random.default_rng(1)
     K, n = 12, 80
     weights, W, b = weights_in_layout(rng, K, 5, "block")
@@ -74,18 +73,15 @@ def test_a_nearly_perfect_model_is_distinguished_from_a_softmax_applied_twice(la
     assert found["calibration_error"] < 1e-11
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-@pytest.mark.parametrize("chunk", [7, 1 << 16])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_quick_losses_are_the_losses(monkeypatch, n_jobs, chunk, layout):
-    monkeypatch.setattr(metrics, "_CHUNK_ROWS", chunk)
+def test_losses_of_large_scores_and_of_empty_rows(layout):
     rng = np.random.default_rng(2)
     K, n = 37, 30
     weights, W, b = weights_in_layout(rng, K, 5, layout)
-    X = 20.0 * rng.standard_normal((n, 5)) * (rng.random((n, 5)) < 0.6)  # large scores, empty rows
+    X = 20.0 * rng.standard_normal((n, 5)) * (rng.random((n, 5)) < 0.6)
     y = rng.integers(K, size=n)
     expected = -log_softmax(X @ W.T + b, axis=1)[np.arange(n), y]
 
-    found = quick_losses(weights, sp.csr_matrix(X), y, n_jobs)
+    found = losses(weights, sp.csr_matrix(X), y, 2)
 
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)

@@ -47,7 +47,7 @@ def test_chunks_come_in_order_and_cover_all_rows(monkeypatch, n_jobs):
 
 
 def test_a_class_major_matrix_is_converted_part_by_part(monkeypatch):
-    monkeypatch.setattr(model_module, "_CHUNK_CLASSES", 7)
+    monkeypatch.setattr(model_module, "CHUNK_CLASSES", 16)
     rng = np.random.default_rng(5)
     weights, W, b = weights_in_layout(rng, 37, 4, "class", "float32")
     X = rng.standard_normal((5, 4))

@@ -1,71 +1,60 @@
 """Exact metrics of a softmax model."""
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.special import expit
 
-from monro.blocks import LANES
 from monro.integrals import (
     best_bound_of_rows,
     bound_of_rows,
     sampled_log_probability_of_rows,
 )
 from monro.links import ENTROPY, LINKS
-from monro.mapped.matrices import slice_rows
-from monro.rows import Array, Sparse, as_rows
+from monro.rows import Array
 from monro.softmax.model import (
     LogProbabilities,
     Weights,
-    add_sparse_scores,
     chunked,
     label_log_probability,
-    top_k,
 )
+from monro.softmax.scan import label_scores, scan
 
 _CALIBRATION_BINS = 15
 _NODES = 40  # of quadratures under a variational distribution
-_CHUNK_ROWS = 1 << 16  # converted to double precision at a time by a thread
 _CHUNK_DRAWS = 1 << 20  # of the noise, made at a time
 _DEPTHS = (1, 3, 5)  # k of precision and nDCG at k
 
 
-def losses(weights: Weights, X: Any, codes: Array, n_jobs: int = 1, link: str = "softmax") -> Array:
-    """Return the exact negative log-likelihood of each row."""
+def log_probabilities_of_pairs(
+    weights: Weights,
+    X: Any,
+    pairs: tuple[Array, Array],
+    link: str = "softmax",
+    n_jobs: int = 1,
+    log_normaliser: Array | None = None,
+) -> Array:
+    """Return ``log p_k(x_i)``, exact, of pairs of a row i and a class k, sorted by row.
+
+    The normalisers of all rows are computed unless they are given.
+    """
     log_probabilities = LogProbabilities(weights, X, link)
+    row_of, codes = pairs
+    if log_probabilities.have_normaliser:
+        if log_normaliser is None:
+            log_normaliser = scan(weights, X, 1, n_jobs).log_normaliser
+        return label_scores(weights, X, row_of, codes) - log_normaliser[row_of]
 
     def reduce(S: Array, rows: slice) -> Array:
-        return -log_probabilities.of_one(S, rows, codes[rows])
+        mine = slice(*np.searchsorted(row_of, [rows.start, rows.stop]))
+        return log_probabilities.of_pairs(S, rows, row_of[mine] - rows.start, codes[mine])
 
     return np.concatenate(list(chunked(weights, X, reduce, n_jobs)))
 
 
-def quick_losses(
-    weights: Weights, X: Any, codes: Array, n_jobs: int = 1, link: str = "softmax"
-) -> Array:
-    """Return `losses` to about seven digits, for sparse rows in a fraction of the time."""
-    block_major = not sp.issparse(weights.W) and weights.W.ndim == 3 and sp.issparse(X)
-    if not block_major or link != "softmax" or weights.spread is not None:
-        return losses(weights, X, codes, n_jobs, link)
-    n, slots = codes.size, weights.slots[codes].astype(np.int64)
-    top, mass, own = np.full(n, -np.inf), np.zeros(n), np.zeros(n)
-
-    def work(start: int, stop: int) -> None:
-        rows = Sparse(*as_rows(slice_rows(X, start, stop).astype(np.float64, copy=False)))
-        W, bias, scale = weights.W, weights.bias, weights.scale
-        mine = (part[start:stop] for part in (top, mass, own))
-        add_sparse_scores(rows, slots[start:stop], W, scale, bias, np.zeros(LANES), *mine)
-
-    parts = max(n_jobs, -(-n // _CHUNK_ROWS))
-    borders = np.linspace(0, n, parts + 1).astype(int).tolist()
-    if n_jobs == 1:  # a pool would take as long as a few hundred rows
-        list(map(work, borders[:-1], borders[1:]))
-    else:
-        with ThreadPoolExecutor(n_jobs) as pool:
-            list(pool.map(work, borders[:-1], borders[1:]))
-    return top + np.log(mass) - own
+def losses(weights: Weights, X: Any, codes: Array, n_jobs: int = 1, link: str = "softmax") -> Array:
+    """Return the exact negative log-likelihood of each row."""
+    return -log_probabilities_of_pairs(weights, X, (np.arange(codes.size), codes), link, n_jobs)
 
 
 def sampled_losses(
@@ -195,26 +184,22 @@ def evaluate(
         absolute difference between the probability of the likeliest class and its accuracy, over 15
         bins of that probability.
     """
-    log_probabilities = LogProbabilities(weights, X, link)
-    total = codes.size if sample_weight is None else sample_weight.sum()
-
-    def reduce(S: Array, rows: slice) -> Array:
-        y, best = codes[rows], S.argmax(axis=1)
-        weight = np.ones(y.size) if sample_weight is None else sample_weight[rows]
-        loss = -log_probabilities.of_one(S, rows, y)
-        better = (S[np.arange(y.size), y][:, None] < S).sum(axis=1)
-        confidence = np.exp(log_probabilities.of_one(S, rows, best))
-        right = best == y
-        bins = np.minimum((confidence * _CALIBRATION_BINS).astype(int), _CALIBRATION_BINS - 1)
-        gaps = np.bincount(bins, weight * (right - confidence), minlength=_CALIBRATION_BINS)
-        return np.concatenate([[weight @ loss, weight @ ~right, weight @ (better >= 5)], gaps])
-
-    # Sums over chunks, since there may be many rows.
-    loss, error, top_5_error, *gaps = sum(chunked(weights, X, reduce, n_jobs)) / total
+    n = codes.size
+    found = scan(weights, X, 5, n_jobs)
+    best = found.codes[:, 0]
+    pairs = np.repeat(np.arange(n), 2), np.column_stack([codes, best]).ravel()
+    log_p = log_probabilities_of_pairs(weights, X, pairs, link, n_jobs, found.log_normaliser)
+    loss, confidence = -log_p[::2], np.exp(log_p[1::2])
+    own = label_scores(weights, X, np.arange(n), codes)
+    top_5 = (found.codes == codes[:, None]).any(axis=1) | (found.scores[:, -1] <= own)
+    right = best == codes
+    weight = np.full(n, 1.0 / n) if sample_weight is None else sample_weight / sample_weight.sum()
+    bins = np.minimum((confidence * _CALIBRATION_BINS).astype(int), _CALIBRATION_BINS - 1)
+    gaps = np.bincount(bins, weight * (right - confidence), minlength=_CALIBRATION_BINS)
     return {
-        "log_loss": float(loss),
-        "error": float(error),
-        "top_5_error": float(top_5_error),
+        "log_loss": float(weight @ loss),
+        "error": float(weight @ ~right),
+        "top_5_error": float(weight @ ~top_5),
         "calibration_error": float(np.abs(gaps).sum()),
     }
 
@@ -238,20 +223,14 @@ def evaluate_labels(
         number of labels of the row among the k likeliest classes, divided by k; ``ndcg_at_k``, the
         sum of ``1 / log2(1 + rank)`` over these labels, divided by its maximum for the row.
     """
-    depth = min(_DEPTHS[-1], weights.n_classes)
     n_labels = np.diff(Y.indptr)
-    log_probabilities = LogProbabilities(weights, X, link)
-
-    def reduce(S: Array, rows: slice) -> Array:
-        labels, counts = Y[rows], n_labels[rows]
-        row = np.repeat(np.arange(counts.size), counts)
-        each = log_probabilities.of_all(S, rows)[row, labels.indices]
-        loss = -np.bincount(row, each) / counts
-        hits = labels[np.arange(counts.size)[:, None], top_k(S, depth)].toarray()
-        return np.column_stack([loss, hits])
-
-    measured = np.concatenate(list(chunked(weights, X, reduce, n_jobs)))
-    loss, hits = measured[:, 0], measured[:, 1:]
+    row_of = np.repeat(np.arange(n_labels.size), n_labels)
+    found = scan(weights, X, _DEPTHS[-1], n_jobs)
+    pairs = row_of, Y.indices
+    log_p = log_probabilities_of_pairs(weights, X, pairs, link, n_jobs, found.log_normaliser)
+    loss = -np.bincount(row_of, log_p) / n_labels
+    hits = Y[np.arange(n_labels.size)[:, None], found.codes].toarray()
+    depth = hits.shape[1]
     weight = sample_weight / sample_weight.sum()
     gains = 1.0 / np.log2(1.0 + np.arange(1, _DEPTHS[-1] + 1))
     ideal = np.cumsum(gains)

@@ -8,8 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import logsumexp
 
-from monro._jit import kernel, lanes_leaf, prefetch_element
-from monro._math import fast_exp
+from monro._jit import kernel
 from monro.blocks import LANES, lanes_dot
 from monro.integrals import MAX_POINTS, log_probabilities_of_rows, log_probability_of_rows
 from monro.links import LINKS
@@ -18,9 +17,8 @@ from monro.rows import Array, Sparse, as_rows
 from monro.softmax.kernel.layout import class_major
 
 _CHUNK_SCORES = 1 << 22  # computed at a time by a thread: 32 MB
-_CHUNK_CLASSES = 1 << 12  # of a class-major matrix, converted to float64 at a time
+CHUNK_CLASSES = 1 << 12  # of a class-major matrix, converted to float64 at a time
 _POSTERIOR_DRAWS = 100
-_AHEAD = 3  # rows, whose weights are prefetched
 
 
 class Weights(NamedTuple):
@@ -55,83 +53,33 @@ def sparse_scores(rows: Sparse, W: Array, lanes: Array, out: Array) -> None:
                 out[i, block * LANES + lane] = lanes[lane]
 
 
-@lanes_leaf
-def _largest(z: Array, first: float) -> float:
-    top = first
-    for lane in range(z.size):
-        top = max(top, z[lane])
-    return top
-
-
-@lanes_leaf
-def _sum_of_exponentials(z: Array, top: float, single: Any) -> Any:
-    """Return ``Σ e^{z - top}``, in single precision."""
-    total = single(0.0)
-    for lane in range(z.size):
-        total += fast_exp(single(z[lane] - top))
-    return total
-
-
-@kernel
-def add_sparse_scores(
-    rows: Sparse,
-    slots: Array,
-    W: Array,
-    scale: Array,
-    bias: Array,
-    z: Array,
-    top: Array,
-    mass: Array,
-    own: Array,
-) -> None:
-    """Add ``Σ_k e^{s_k}`` to ``mass e^top`` of each row; ``own`` becomes the score of its slot.
-
-    No scores are kept: 200 rows of 30,000 classes take a quarter of the time of `sparse_scores` and
-    sums over its result. Of few rows most time would be spent waiting for W, hence the prefetching.
-    """
-    n = top.size
-    for block in range(W.shape[0]):
-        lanes = slice(block * LANES, (block + 1) * LANES)
-        of_block, intercepts = scale[lanes], bias[lanes]
-        for i in range(n):
-            ahead, first = i + _AHEAD, np.int64(block) * W.shape[1]
-            if ahead >= n:
-                ahead, first = ahead - n, first + W.shape[1]
-            if ahead < n:
-                for p in range(rows.indptr[ahead], rows.indptr[ahead + 1]):
-                    prefetch_element(W, (first + np.int64(rows.indices[p])) * LANES)
-            lanes_dot(rows.data, rows.indices, rows.indptr[i], rows.indptr[i + 1], W, block, z)
-            for lane in range(LANES):
-                z[lane] = z[lane] * of_block[lane] + intercepts[lane]
-            if slots[i] // LANES == block:
-                own[i] = z[slots[i] % LANES]
-            highest = _largest(z, top[i])
-            if highest > top[i]:
-                mass[i] *= np.exp(top[i] - highest)
-                top[i] = highest
-            mass[i] += _sum_of_exponentials(z, highest, np.float32)
+def slot_scores(weights: Weights, X: Any, start: int, stop: int) -> Array:
+    """Return the scores ``[row, slot]`` of a range of slots, which begins and ends with a block."""
+    W: Any = weights.W
+    W = W[start // LANES : stop // LANES] if W.ndim == 3 else W[start:stop]
+    if not sp.issparse(W):
+        W = class_major(W).astype(np.float64)
+    product = X @ W.T
+    S = np.asarray(product.todense() if sp.issparse(product) else product)
+    S *= weights.scale[start:stop]
+    S += weights.bias[start:stop]
+    return S
 
 
 def scores(weights: Weights, X: Any) -> Array:
     """Return ``x·w_k + b_k`` of all rows and classes, in float64."""
     W, bias, scale, slots = weights.W, weights.bias, weights.scale, weights.slots
     X = X.astype(np.float64, copy=False)
-    if sp.issparse(W):
-        product = X @ W.T
-        return np.asarray(product.todense() if sp.issparse(product) else product) + bias[slots]
     out = np.empty((X.shape[0], scale.size))
-    if W.ndim == 2:
-        for k in range(0, scale.size, _CHUNK_CLASSES):
-            out[:, k : k + _CHUNK_CLASSES] = X @ W[k : k + _CHUNK_CLASSES].astype(np.float64).T
-    elif sp.issparse(X):
+    if W.ndim == 3 and sp.issparse(X):
         sparse_scores(Sparse(*as_rows(X)), W, np.zeros(LANES), out)
+        out *= scale
+        out += bias
     else:
-        for block in range(W.shape[0]):
-            out[:, block * LANES : (block + 1) * LANES] = X @ W[block].astype(np.float64)
-    result: Array = out[:, slots]
-    result *= scale[slots]
-    result += bias[slots]
-    return result
+        for k in range(0, scale.size, CHUNK_CLASSES):
+            stop = min(k + CHUNK_CLASSES, scale.size)
+            out[:, k:stop] = slot_scores(weights, X, k, stop)
+    return out if np.array_equal(slots, np.arange(scale.size)) else out[:, slots]
 
 
 def chunked(
@@ -188,14 +136,21 @@ class LogProbabilities(NamedTuple):
     X: Any
     link: str = "softmax"
 
+    @property
+    def have_normaliser(self) -> bool:
+        """Whether ``log p_k`` is the score of k minus the logarithm of ``Σ_j e^{s_j}``."""
+        return self.link == "softmax" and self.weights.spread is None
+
     def of_all(self, S: Array, rows: slice) -> Array:
         """Return ``log p_k`` of each row and class."""
         each = [log_probabilities(drawn, self.link) for drawn in self._draws(S, rows)]
         return _log_mean(each)
 
-    def of_one(self, S: Array, rows: slice, codes: Array) -> Array:
-        """Return ``log p_k`` of one class k for each row; `codes` are the classes."""
-        each = [label_log_probability(drawn, codes, self.link) for drawn in self._draws(S, rows)]
+    def of_pairs(self, S: Array, rows: slice, row_of: Array, codes: Array) -> Array:
+        """Return ``log p_k`` of pairs of a row of the chunk and a class."""
+        each = [
+            label_log_probability(drawn[row_of], codes, self.link) for drawn in self._draws(S, rows)
+        ]
         return _log_mean(each)
 
     def _draws(self, S: Array, rows: slice) -> Iterator[Array]:

@@ -16,6 +16,7 @@ from monro.saving.container import Contents
 from monro.softmax.metrics import evaluate, evaluate_labels, sampled_losses
 from monro.softmax.model import LogProbabilities, Weights, chunked, class_weights, top_k
 from monro.softmax.multilabel import is_indicator, name_columns, read_indicator
+from monro.softmax.scan import MOST_BEST, scan
 from monro.softmax.storage import from_contents, to_contents
 from monro.softmax.training.continuation import SoftmaxFit
 
@@ -62,8 +63,8 @@ class SoftmaxPredictor(Estimator):
 
     def predict(self, X: Any) -> Array:
         """Return the likeliest label of each row."""
-        codes = self._each_chunk(self._validated(X)[0], lambda S, rows: S.argmax(axis=1))
-        labels: Array = self.classes_[codes]
+        X = self._validated(X)[0]
+        labels: Array = self.classes_[scan(self._weights(), X, 1, self._threads()).codes[:, 0]]
         return labels
 
     def predict_log_proba(self, X: Any) -> Array:
@@ -104,6 +105,9 @@ class SoftmaxPredictor(Estimator):
         check_integer("k", k, 1)
 
         X, log_probabilities = self._validated(X)
+        if log_probabilities.have_normaliser and k <= MOST_BEST:
+            best = scan(self._weights(), X, k, self._threads())
+            return self.classes_[best.codes], best.scores - best.log_normaliser[:, None]
 
         def reduce(S: Array, rows: slice) -> Array:
             best = top_k(S, min(k, S.shape[1]))

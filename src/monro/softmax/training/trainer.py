@@ -32,7 +32,7 @@ from monro.softmax.kernel.sweep import (
     new_scratch,
     sweep,
 )
-from monro.softmax.metrics import quick_losses
+from monro.softmax.metrics import losses
 from monro.softmax.model import Weights, scores
 from monro.softmax.plan import Plan
 from monro.softmax.sampling.samplers import AllBlocks, Sampler
@@ -78,7 +78,7 @@ _WATCHED_CLASSES, _WATCHED_ROWS = 0.2, 0.1  # shares
 _STEP_CLASSES = 32
 _ALWAYS_WATCHED, _FEWEST_WATCHED = 1000, 200  # rows; of more than a thousand classes fewer
 _FEW_SCORES = 1 << 20
-_SCALE_PASSES = 16.0  # of `quick_losses`, that take as long as a search for the final scale
+_SCALE_PASSES = 16.0  # of `losses`, that take as long as a search for the final scale
 
 
 class SoftmaxTrainer(Trainer):
@@ -392,7 +392,7 @@ class SoftmaxTrainer(Trainer):
 
     def _loss_of(self, rows: LabelledRows) -> float:
         X, y, weight = rows
-        each = quick_losses(self.weights(), X, y, self.n_jobs, self.plan.link)
+        each = losses(self.weights(), X, y, self.n_jobs, self.plan.link)
         return float(np.average(each, weights=weight))
 
     @cached_property

@@ -1,0 +1,240 @@
+"""One pass over the weights of all classes: the best classes of each row, and its normaliser.
+
+The log-probability of even one class needs ``log Σ_k e^{s_k}``, thus the scores of all of them: no
+bound can leave weights unread (docs/decisions/0029). So they are read as fast as memory delivers
+them, once for many rows, and no scores are kept.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from monro._jit import kernel, lanes_leaf, leaf, prefetch_element
+from monro._math import fast_exp
+from monro.blocks import LANES, lanes_dot
+from monro.mapped.matrices import slice_rows
+from monro.rows import Array, Sparse, as_rows
+from monro.softmax.model import CHUNK_CLASSES, Weights, slot_scores
+
+MOST_BEST = 1000  # classes to be found; of more, sorting all scores is faster
+_BATCH_ROWS = 1 << 10  # share the reading of weights
+_BATCH_SCORES = 1 << 24  # computed at a time by a thread: the rows share them if they are few
+_MOST_PAIRS = 1 << 20  # whose scores are computed at a time, fewer if they need copies of weights
+_AHEAD = 3  # rows, whose weights are prefetched
+
+
+class Scan(NamedTuple):
+    """What a pass over all classes found about each row."""
+
+    codes: Array  # (rows, k): the classes with the largest scores, best first, ties by lower code
+    scores: Array  # (rows, k)
+    log_normaliser: Array  # (rows,): log Σ_k e^{s_k}
+
+
+class _Found(NamedTuple):
+    """What a pass has found so far."""
+
+    codes: Array  # (rows, k)
+    scores: Array  # (rows, k)
+    mass: Array  # (rows,): Σ_k e^{s_k - scores[0]}
+
+
+# ------------------------------------------------------------------------------------- the kernels
+
+
+@lanes_leaf
+def _largest(z: Array, first: float) -> float:
+    top = first
+    for lane in range(z.size):
+        top = max(top, z[lane])
+    return top
+
+
+@lanes_leaf
+def _sum_of_exponentials(z: Array, top: float) -> float:
+    total = 0.0
+    for lane in range(z.size):
+        total += fast_exp(z[lane] - top)
+    return total
+
+
+@leaf
+def _precedes(score: float, code: int, other_score: float, other_code: int) -> bool:
+    return score > other_score or (score == other_score and code < other_code)
+
+
+@leaf
+def _take(found: _Found, i: int, z: Array, first: int, class_of: Array) -> None:
+    """Take the scores z of row i into account: those of the slots from `first` on."""
+    codes, scores = found.codes[i], found.scores[i]
+    last = scores.size - 1
+    highest = _largest(z, scores[0])
+    if highest > scores[0]:
+        found.mass[i] *= np.exp(scores[0] - highest)
+    found.mass[i] += _sum_of_exponentials(z, highest)
+    if _largest(z, -np.inf) >= scores[last]:
+        for lane in range(z.size):
+            code = class_of[first + lane]
+            if _precedes(z[lane], code, scores[last], codes[last]):
+                p = last
+                while p > 0 and _precedes(z[lane], code, scores[p - 1], codes[p - 1]):
+                    scores[p], codes[p] = scores[p - 1], codes[p - 1]
+                    p -= 1
+                scores[p], codes[p] = z[lane], code
+
+
+@kernel
+def scan_scores(S: Array, first: int, class_of: Array, found: _Found) -> None:
+    """Take scores into account, those of the slots from `first` on."""
+    for i in range(S.shape[0]):
+        _take(found, i, S[i], first, class_of)
+
+
+@kernel
+def scan_blocks(
+    rows: Sparse,
+    W: Array,
+    scale: Array,
+    bias: Array,
+    class_of: Array,
+    blocks: tuple[int, int],
+    z: Array,
+    found: _Found,
+) -> None:
+    """Compute the scores of a range of blocks, and take them into account.
+
+    A block's weights stay in the cache while the rows pass. Of few rows most time would be spent
+    waiting for weights, hence the prefetching.
+    """
+    n = found.mass.size
+    for block in range(blocks[0], blocks[1]):
+        lanes = slice(block * LANES, (block + 1) * LANES)
+        of_block, intercepts = scale[lanes], bias[lanes]
+        for i in range(n):
+            ahead, first = i + _AHEAD, np.int64(block) * W.shape[1]
+            while ahead >= n:
+                ahead, first = ahead - n, first + W.shape[1]
+            if first < np.int64(blocks[1]) * W.shape[1]:
+                for p in range(rows.indptr[ahead], rows.indptr[ahead + 1]):
+                    prefetch_element(W, (first + np.int64(rows.indices[p])) * LANES)
+            lanes_dot(rows.data, rows.indices, rows.indptr[i], rows.indptr[i + 1], W, block, z)
+            for lane in range(LANES):
+                z[lane] = z[lane] * of_block[lane] + intercepts[lane]
+            _take(found, i, z, block * LANES, class_of)
+
+
+@kernel
+def scores_of_pairs(
+    rows: Sparse,
+    W: Array,
+    scale: Array,
+    bias: Array,
+    row_of: Array,
+    slots: Array,
+    z: Array,
+    out: Array,
+) -> None:
+    """Compute the scores of pairs of a row and a slot, with the roundings of `scan_blocks`."""
+    for q in range(slots.size):
+        i, block, lane = row_of[q], slots[q] // LANES, slots[q] % LANES
+        lanes_dot(rows.data, rows.indices, rows.indptr[i], rows.indptr[i + 1], W, block, z)
+        out[q] = z[lane] * scale[slots[q]] + bias[slots[q]]
+
+
+# ------------------------------------------------------------------------------------------ a pass
+
+
+def scan(weights: Weights, X: Any, k: int = 1, n_jobs: int = 1) -> Scan:
+    """Find the k best classes of each row and its normaliser.
+
+    Memory is O(rows·k); the result does not depend on the number of threads.
+    """
+    n, n_slots = X.shape[0], weights.scale.size
+    k = min(k, weights.n_classes)
+    class_of = np.full(n_slots, n_slots)  # slots without a class lose against all others
+    class_of[weights.slots] = np.arange(weights.n_classes)
+    batches = [(a, min(a + _BATCH_ROWS, n)) for a in range(0, n, _BATCH_ROWS)]
+    wide = -(-_BATCH_SCORES // (min(n, _BATCH_ROWS) * CHUNK_CLASSES)) * CHUNK_CLASSES
+    ranges = [(a, min(a + wide, n_slots)) for a in range(0, n_slots, wide)]
+
+    def work(batch: tuple[int, int], part: tuple[int, int]) -> _Found:
+        size = batch[1] - batch[0]
+        codes, best = np.full((size, k), n_slots), np.full((size, k), -np.inf)
+        found = _Found(codes, best, np.zeros(size))
+        _scan_part(weights, slice_rows(X, *batch), class_of, part, found)
+        return found
+
+    tasks = list(zip(*product(batches, ranges), strict=True))
+    if n_jobs == 1 or len(tasks[0]) == 1:
+        parts = list(map(work, *tasks))
+    else:
+        with ThreadPoolExecutor(n_jobs) as pool:
+            parts = list(pool.map(work, *tasks))
+    step = len(ranges)
+    merged = [_merged(parts[a : a + step], k) for a in range(0, len(parts), step)]
+    return Scan(*(np.concatenate(each) for each in zip(*merged, strict=True)))
+
+
+def label_scores(weights: Weights, X: Any, row_of: Array, codes: Array) -> Array:
+    """Return ``x_i · w_k + b_k`` of pairs of a row i and a class k, sorted by row."""
+    W, bias, scale = weights.W, weights.bias, weights.scale
+    slots, own = weights.slots[codes].astype(np.int64), np.empty(codes.size)
+    by_blocks = _by_blocks(weights, X)
+    size = _MOST_PAIRS if by_blocks else max(1, _MOST_PAIRS // X.shape[1])
+    for start in range(0, codes.size, size):
+        pairs = slice(start, start + size)
+        first, last = row_of[pairs][0], row_of[pairs][-1]
+        rows, of = slice_rows(X, first, last + 1).astype(np.float64), row_of[pairs] - first
+        if by_blocks:
+            z, rows = np.empty(LANES), Sparse(*as_rows(rows))
+            scores_of_pairs(rows, W, scale, bias, of, slots[pairs], z, own[pairs])
+        else:
+            own[pairs] = _products(rows[of], _rows_of(W, slots[pairs]))
+            own[pairs] = own[pairs] * scale[slots[pairs]] + bias[slots[pairs]]
+    return own
+
+
+def _by_blocks(weights: Weights, X: Any) -> bool:
+    """Return whether rows and weights have the layout of `scan_blocks`."""
+    return not sp.issparse(weights.W) and weights.W.ndim == 3 and sp.issparse(X)
+
+
+def _rows_of(W: Any, slots: Array) -> Any:
+    """Return the weights of slots, ``[slot, feature]``."""
+    return W[slots // LANES, :, slots % LANES] if W.ndim == 3 else W[slots]
+
+
+def _products(A: Any, B: Any) -> Array:
+    """Return the inner product of each row of A with that of B."""
+    if sp.issparse(B):
+        A, B = B, A
+    if sp.issparse(A):
+        return np.asarray(A.multiply(B).sum(axis=1)).ravel()
+    return np.asarray(np.einsum("ij,ij->i", A, B))
+
+
+def _scan_part(
+    weights: Weights, X: Any, class_of: Array, part: tuple[int, int], found: _Found
+) -> None:
+    """Take a range of slots into account."""
+    X = X.astype(np.float64, copy=False)
+    if _by_blocks(weights, X):
+        W, bias, scale, _, _ = weights
+        blocks = part[0] // LANES, part[1] // LANES
+        scan_blocks(Sparse(*as_rows(X)), W, scale, bias, class_of, blocks, np.empty(LANES), found)
+        return
+    for start in range(*part, CHUNK_CLASSES):
+        stop = min(start + CHUNK_CLASSES, part[1])
+        scan_scores(slot_scores(weights, X, start, stop), start, class_of, found)
+
+
+def _merged(parts: list[_Found], k: int) -> tuple[Array, Array, Array]:
+    """Return the fields of a `Scan` of rows whose classes were scanned in parts."""
+    codes, scores = (np.concatenate(each, axis=1) for each in list(zip(*parts, strict=True))[:2])
+    best = np.lexsort((codes, -scores), axis=1)[:, :k]
+    codes, scores = (np.take_along_axis(each, best, axis=1) for each in (codes, scores))
+    mass = sum(found.mass * np.exp(found.scores[:, 0] - scores[:, 0]) for found in parts)
+    return codes, scores, scores[:, 0] + np.log(mass)

@@ -8,8 +8,10 @@ float64. Zero patterns are compared by Jaccard's index: features that both use o
 either uses.
 """
 
+import signal
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -50,6 +52,7 @@ REPEATS = 5
 LONG_RUN = {MONRO: 200, "LIBLINEAR": 300, "saga": 300, "skglm": 50, "celer": 50}
 LONG_RUN |= {"skglm, by tolerance": 40, "celer, by tolerance": 40}
 LONG_ENOUGH = 30.0  # seconds; a long run that has taken longer is not made still longer
+MOST_SECONDS = 120  # after which a fit is given up
 SLOWEST = 3.0  # times the fastest
 
 
@@ -98,6 +101,21 @@ def _working_sets(alpha: float, C: float, quick: bool) -> dict[str, Callable[[in
     return made
 
 
+@contextmanager
+def at_most(seconds: int) -> Iterator[None]:
+    """Raise TimeoutError in the block after so many seconds."""
+
+    def stop(*_: Any) -> None:
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+
+
 def objective(X: Any, y: np.ndarray, w: np.ndarray, alpha: float) -> float:
     """Return the mean log loss, for labels -1 and 1, and the penalty."""
     w = w.astype(np.float64)
@@ -127,7 +145,11 @@ def measure(name: str, *, quick: bool, limit: float) -> Result:
     for peer, make in learners.items():
         most = 20 if quick else LONG_RUN[peer]
         for budget in (most // 8, most // 4, most // 2, most):
-            seconds, long[peer] = fit(make, budget)
+            try:
+                with at_most(MOST_SECONDS):
+                    seconds, long[peer] = fit(make, budget)
+            except TimeoutError:
+                break
             runs[peer] = budget
             if seconds > LONG_ENOUGH:
                 break
@@ -137,7 +159,11 @@ def measure(name: str, *, quick: bool, limit: float) -> Result:
     for peer, make in learners.items():
         row: Result = {"learner": peer, "budget": None, "seconds": None, "gap": np.inf}
         for budget in BUDGETS[:12] if quick else BUDGETS:
-            seconds, w = fit(make, budget)
+            try:
+                with at_most(MOST_SECONDS):
+                    seconds, w = fit(make, budget)
+            except TimeoutError:
+                break
             row["gap"] = min(row["gap"], objective(X, y, w, case.alpha) / objectives[best] - 1.0)
             if row["gap"] <= WITHIN:
                 row |= {"budget": budget, "nonzeros": int((w != 0).sum())}
@@ -145,12 +171,13 @@ def measure(name: str, *, quick: bool, limit: float) -> Result:
                 break
             if seconds > LONGEST:
                 break
-        row["long"] = {
-            "budget": runs[peer],
-            "gap": objectives[peer] / objectives[best] - 1.0,
-            "nonzeros": int((long[peer] != 0).sum()),
-            "jaccard": jaccard(long[peer], long[best]),
-        }
+        if peer in long:
+            row["long"] = {
+                "budget": runs[peer],
+                "gap": objectives[peer] / objectives[best] - 1.0,
+                "nonzeros": int((long[peer] != 0).sum()),
+                "jaccard": jaccard(long[peer], long[best]),
+            }
         print(name, row, flush=True)
         found[peer] = row
     reached = {peer: row["budget"] for peer, row in found.items() if row["budget"]}
@@ -166,10 +193,12 @@ def measure(name: str, *, quick: bool, limit: float) -> Result:
 
 
 def _line(row: Result, fastest: float) -> list[str]:
-    long = row["long"]
-    pattern = [f"{long['gap']:.1e}", f"{long['nonzeros']:,}", f"{long['jaccard']:.3f}"]
+    pattern = ["–"] * 3
+    if long := row.get("long"):
+        pattern = [f"{long['gap']:.1e}", f"{long['nonzeros']:,}", f"{long['jaccard']:.3f}"]
     if row["seconds"] is None:
-        return [row["learner"], "–", f"not reached ({row['gap']:.1%} off)", "–", "–", "–", *pattern]
+        off = f"not reached ({row['gap']:.1%} off)" if np.isfinite(row["gap"]) else "not finished"
+        return [row["learner"], "–", off, "–", "–", "–", *pattern]
     times = [str(row["budget"]), f"{1000 * row['seconds']:.1f}", f"{row['seconds'] / fastest:.1f}×"]
     return [row["learner"], *times, f"{row['nonzeros']:,}", f"{row['jaccard']:.3f}", *pattern]
 

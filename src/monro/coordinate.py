@@ -116,9 +116,10 @@ def move(slopes: Slopes, j: int, distance: float) -> None:
 PATIENCE = 10
 MOST_COLUMNS, MOST_ENTRIES = 512, 64  # of a row, on average
 MOST_SWEEPS, MOST_OF_GRAM = 100, 1000
-# Sweeps end when what violates the condition of an optimum is this part of the first. Those by G
-# cost little, and steps that are more accurate are fewer.
-ENOUGH, ACCURATE = 0.3, 0.01
+# Sweeps end when what violates the condition of an optimum is this part of the first: with an L1 norm,
+# which leaves few columns to sweep, a smaller one. Those by G cost little, and steps that are more
+# accurate are fewer.
+ENOUGH, SPARSE_ENOUGH, ACCURATE = 0.3, 0.2, 0.01
 LEAST_FALL = 0.01  # of F, as a part of what the model promises
 MOST_HALVINGS = 100
 FLATTEST = 1e-6  # the least q, as a part of that without the bias: constant columns have none
@@ -313,7 +314,7 @@ def newton_step(
     slope_b = float(model.r.sum())
     count, violated = activate(columns, strengths, w, model)
     violated += abs(slope_b) if strengths.has_bias else 0.0
-    enough = ENOUGH * violated
+    enough = (SPARSE_ENOUGH if strengths.l1 > 0.0 else ENOUGH) * violated
     slopes: Slopes = ByResiduals(columns, model.r, model.h)
     c, settled = minimise(slopes, strengths, count, enough, PATIENCE, model)
     if not settled:

@@ -65,6 +65,21 @@ class CheckpointError(MonroError, ValueError):
     """
 
 
+class NotEnoughMemoryError(MonroError, MemoryError):
+    """A model needs more memory than is free; the message says how much, and what to do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from monro import SoftmaxClassifier
+    >>> try:
+    ...     SoftmaxClassifier(classes=np.arange(10**6)).fit(np.zeros((2, 10**6)), [0, 1])
+    ... except NotEnoughMemoryError as error:
+    ...     print("1,000,000 classes" in str(error))
+    True
+    """
+
+
 class MissingExtraError(MonroError, ImportError):
     """An optional package is missing; the message says how to install it.
 

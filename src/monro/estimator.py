@@ -31,6 +31,10 @@ class Estimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     def _from_contents(self, contents: Contents) -> None:
         """Set the attributes of the estimator from the contents of a file."""
 
+    @abstractmethod
+    def _keep_predictions(self, contents: Contents) -> None:
+        """Remove from the contents of a file what predictions do not need; round the weights."""
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -58,7 +62,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         """Return targets as the user gave them, for callbacks."""
         return y
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, inference: bool = False) -> None:
         """Write the fitted model to one file, for `monro.load`.
 
         The file holds arrays (safetensors) and JSON, no pickle. It is written atomically. A
@@ -68,6 +72,10 @@ class Estimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         path : str or Path
             The file; an existing one is replaced.
+        inference : bool
+            Whether the model is to be used for predictions only. Then the file has no history and
+            no state of the solver, and weights are in half precision: each changes by at most 0.05
+            % of itself, so a score by at most 0.05 % of ``Σ_j |x_j w_j|``.
 
         Examples
         --------
@@ -79,7 +87,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         ...     load(f"{folder}/line.monro").n_features_in_
         1
         """
-        save(self, path)
+        save(self, path, inference)
 
     def __copy__(self) -> Self:
         # Training changes states in place, so copies must not share them.

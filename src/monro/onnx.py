@@ -133,6 +133,17 @@ class _Graph(_Nodes):
             raise ValueError(
                 f"target_opset={container.target_opset}: monro's graphs need at least {_OPSET}"
             )
+        self._check_size()
+
+    def _check_size(self) -> None:
+        """Raise ValueError if the weights do not fit into a file, before they are copied."""
+        models, width = np.size(getattr(self.model, "classes_", 0)), self.model.n_features_in_
+        size = models * width * self.dtype.itemsize
+        if size >= _MAX_BYTES:
+            raise ValueError(
+                f"weights of {models:,} classes × {width:,} features take {size / 1e9:.1f} GB: an "
+                "ONNX file holds less than 2 GB; select features, or use monro's own model file"
+            )
 
     def constant(self, value: Any, dtype: Any = None) -> str:
         name = str(self.scope.get_unique_variable_name("constant"))
@@ -159,11 +170,6 @@ class _Graph(_Nodes):
     def scores(self, coef: Any, intercept: Array) -> str:
         """Add ``X Wᵀ + b``."""
         coef = coef.toarray() if hasattr(coef, "toarray") else coef
-        if coef.size * self.dtype.itemsize >= _MAX_BYTES:
-            raise ValueError(
-                f"the weights take {coef.size * self.dtype.itemsize / 1e9:.1f} GB: an ONNX file "
-                "holds less than 2 GB; select features, or use monro's own model file"
-            )
         X = self.cast(self.inputs[0], self.dtype)  # the input may be declared as integers
         return self.add("Add", self.add("MatMul", X, np.ascontiguousarray(coef.T)), intercept)
 

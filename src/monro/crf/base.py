@@ -24,7 +24,7 @@ from monro.crf.path_model import c_of, choose_c
 from monro.crf.predicting import FittedTagger
 from monro.crf.problem import ChainProblem, make_ridge
 from monro.crf.solvers import SOLVERS, choose_rate, make_solver
-from monro.crf.storage import STATES, from_contents, to_contents
+from monro.crf.storage import STATES, from_contents, keep_predictions, to_contents
 from monro.crf.trainer import ChainTrainer
 from monro.fitting.epochs import train, train_batch
 from monro.fitting.path import needs_path
@@ -70,6 +70,11 @@ class Tagger(FittedTagger):
         """Return the features and tags of an earlier fit to continue from, if there was one."""
         if not hasattr(self, "_fitted"):
             return None
+        if self._fitted.state is None:
+            raise ValueError(
+                "the model was saved with inference=True: it has no state to continue from; load "
+                "one that was saved without, or fit anew"
+            )
         features = self._fitted.features
         for name, now, then in (
             ("solver", self.solver, self.solver_),
@@ -206,6 +211,9 @@ class Tagger(FittedTagger):
 
     def _to_contents(self) -> Contents:
         return to_contents(self)
+
+    def _keep_predictions(self, contents: Contents) -> None:
+        keep_predictions(self, contents)
 
     def _from_contents(self, contents: Contents) -> None:
         from_contents(self, contents)

@@ -18,7 +18,7 @@ from monro.crf.trainer import ChainFit
 from monro.crf.weights import ChainWeights
 from monro.fitting.run import CHOSEN
 from monro.saving.container import Contents
-from monro.saving.estimator import check_numbers, describe, restore
+from monro.saving.estimator import check_numbers, describe, restore, round_to_half
 from monro.saving.states import arrays_of, axes, flatten, unflatten
 
 # The states by their names in files.
@@ -55,6 +55,15 @@ def to_contents(tagger: Any) -> Contents:
     return contents
 
 
+def keep_predictions(tagger: Any, contents: Contents) -> None:
+    """Remove what only training needs, and round the weights."""
+    for name in [name for name in contents.arrays if name.startswith("state.")]:
+        del contents.arrays[name]
+    contents.about["state"] = flatten("state", tagger._fitted.weights, contents.arrays, STATES)
+    contents.about["fitted"]["history_"] = []
+    round_to_half(contents, ["state.W", "state.V"])
+
+
 def from_contents(tagger: Any, contents: Contents) -> None:
     """Set the attributes of a tagger from the contents of a file."""
     sentences = contents.about["fitted"].pop("_seen")
@@ -63,6 +72,10 @@ def from_contents(tagger: Any, contents: Contents) -> None:
     state = unflatten("state", contents.about["state"], contents.arrays, STATES)
     sizes = features.single.size, features.pairs.size, tagger.classes_.size
     _check_shapes(state, SOLVERS[tagger.solver_].averaged, *sizes)
+    if isinstance(state, ChainWeights):  # for predictions only
+        check_numbers(*state)
+        tagger._fitted = ChainFit(features, state, None, sentences)
+        return
     check_numbers(*state.w)
     tagger._fitted = ChainFit(features, state.solution(), state, sentences)
 

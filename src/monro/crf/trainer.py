@@ -33,7 +33,7 @@ class ChainFit(NamedTuple):
 
     features: FeatureMap
     weights: ChainWeights
-    state: Any  # SgdState or GainState
+    state: Any  # SgdState or GainState; None in a model for predictions only
     sentences: float  # trained on, counted by their weights
 
 

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from math import prod
 from pathlib import Path
 from typing import Any, Self
 
@@ -48,11 +49,12 @@ from monro.linear.path_model import (
 from monro.linear.problem import Problem, columns_of
 from monro.linear.rate import choose_rate
 from monro.linear.solvers import SOLVERS, make_solver, solvers_that
-from monro.linear.storage import STATES, dense_coef, from_contents, to_contents
+from monro.linear.storage import STATES, dense_coef, from_contents, keep_predictions, to_contents
 from monro.linear.trainer import LinearFit, LinearTrainer, SingleModel
 from monro.losses import Loss, LossTraits
 from monro.mapped.chunked_arrays import empty_alongside, is_mapped
 from monro.mapped.matrices import row_chunks
+from monro.memory import require_memory
 from monro.penalties import ElasticNet, Penalty, Ridge
 from monro.progress import Progress
 from monro.rows import Array
@@ -111,6 +113,12 @@ class LinearBase(Estimator):
     def _fit(self, rows: LabelledRows, checkpoint: str | Path | None = None) -> Self:
         """Train for up to max_epochs, or max_steps, on checked rows."""
         self.__dict__.pop("_layout", None)  # that of an earlier fit
+        *models, width = self._coef_shape()
+        require_memory(
+            8 * prod(models) * width,
+            f"weights of {prod(models):,} models × {width:,} features",
+            "use fewer columns (select or hash features) or fewer classes",
+        )
         run = Run.start(self, rows.without_zero_weights(), checkpoint, STATES)
         begin: Solutions = ()
         if needs_path(self, continues=self.warm_start and hasattr(self, "coef_")):
@@ -395,6 +403,9 @@ class LinearBase(Estimator):
 
     def _to_contents(self) -> Contents:
         return to_contents(self)
+
+    def _keep_predictions(self, contents: Contents) -> None:
+        keep_predictions(contents)
 
     def _from_contents(self, contents: Contents) -> None:
         from_contents(self, contents)

@@ -11,7 +11,7 @@ from monro.linear.solvers import SOLVERS
 from monro.linear.trainer import LinearFit
 from monro.rows import Array
 from monro.saving.container import Contents
-from monro.saving.estimator import check_numbers, describe, restore
+from monro.saving.estimator import check_numbers, describe, restore, round_to_half
 from monro.saving.states import Axis, arrays_of, flatten, unflatten
 
 # The states by their names in files.
@@ -48,6 +48,15 @@ def to_contents(estimator: Any) -> Contents:
         flatten(f"states.{k}", state, contents.arrays, STATES) for k, state in enumerate(fit.states)
     ]
     return contents
+
+
+def keep_predictions(contents: Contents) -> None:
+    """Remove what only training needs, and round the weights."""
+    for name in [name for name in contents.arrays if name.startswith("states.")]:
+        del contents.arrays[name]
+    contents.about["states"] = []
+    contents.about["fitted"]["history_"] = []
+    round_to_half(contents, ["coef_"])
 
 
 def from_contents(estimator: Any, contents: Contents) -> None:

@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import mmap
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from monro.errors import ModelFileError
+from monro.memory import free_memory, require_memory
 from monro.saving.atomic import atomic_path
 
 VERSION = 1
@@ -58,19 +61,37 @@ def write_container(path: str | Path, kind: str, contents: Contents) -> None:
             raise OSError(f"{path}: cannot be written ({reason}); is the disk full?") from None
 
 
+class _Layout(NamedTuple):
+    """What the first part of a file tells: its description, and where its arrays are."""
+
+    header: dict[str, str]
+    entries: dict[str, dict[str, Any]]  # of arrays: dtype, shape, data_offsets
+    start: int  # of the first array
+
+    @property
+    def size(self) -> int:
+        """The bytes of all arrays."""
+        return max((entry["data_offsets"][1] for entry in self.entries.values()), default=0)
+
+
 def kind_of(path: str | Path) -> str | None:
     """Return the kind of a file from its header; None if it is no file of monro."""
     with suppress(ModelFileError):
-        return _read_header(Path(path)).get("monro")
+        return _read_layout(Path(path)).header.get("monro")
     return None
 
 
-def read_container(path: str | Path, kind: str) -> Contents:
-    """Read a file of a kind; raise ModelFileError, saying what is wrong, if it is not valid."""
+def read_container(path: str | Path, kind: str, mapped: bool | None = False) -> Contents:
+    """Read a file of a kind; raise ModelFileError, saying what is wrong, if it is not valid.
+
+    If `mapped`, arrays stay in the file until they are used, and are not checked; with None if
+    memory has no room for them.
+    """
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
-    header = _read_header(Path(path))
+    layout = _read_layout(Path(path))
+    header = layout.header
     if header.get("monro") != kind:
         found = header.get("monro")
         what = f"it is a monro {found}" if found else "its arrays are not those of monro"
@@ -81,11 +102,19 @@ def read_container(path: str | Path, kind: str) -> Contents:
             f"{path}: the file is of version {version or '?'}, this monro reads up to {VERSION}; "
             "install a newer monro"
         )
+    if mapped is None:
+        mapped = layout.size > (free_memory() or sys.maxsize)
+    if not mapped:
+        require_memory(
+            layout.size,
+            f"{path}: its arrays",
+            "free memory, or leave them in the file (mapped=True)",
+        )
     try:
-        arrays = load_file(path)
+        arrays = _mapped_arrays(Path(path), layout) if mapped else load_file(path)
         text = header["about"]
         about = json.loads(text)
-        intact = _digest(arrays, text) == header["digest"] and isinstance(about, dict)
+        intact = isinstance(about, dict) and (mapped or _digest(arrays, text) == header["digest"])
     except (SafetensorError, KeyError, ValueError, TypeError, AttributeError, RecursionError):
         intact = False
     if not intact:
@@ -93,8 +122,42 @@ def read_container(path: str | Path, kind: str) -> Contents:
     return Contents(arrays, about)
 
 
-def _read_header(path: Path) -> dict[str, str]:
-    """Return the header of a file, after checking the file's length."""
+_DTYPES = {"BOOL": "?", "F16": "<f2", "F32": "<f4", "F64": "<f8"}
+_DTYPES |= {f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "IU" for size in (1, 2, 4, 8)}
+_NO_RESERVE = 0x4000 if sys.platform == "linux" else 0  # mmap has no name for it before 3.13
+
+
+def _mapped_arrays(path: Path, layout: _Layout) -> dict[str, Array]:
+    """Return arrays that are read from the file as they are used.
+
+    They can be changed, as kernels are compiled for arrays that can: a changed page becomes the
+    process's own, the file stays as it is. Memory for that is not reserved.
+    """
+    with path.open("rb") as file:
+        if hasattr(mmap, "MAP_PRIVATE"):
+            own = mmap.MAP_PRIVATE | _NO_RESERVE
+            pages = mmap.mmap(file.fileno(), 0, own, mmap.PROT_READ | mmap.PROT_WRITE)
+        else:
+            pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    arrays: dict[str, Array] = {}
+    for name, entry in layout.entries.items():
+        place = layout.start + entry["data_offsets"][0]
+        arrays[name] = np.ndarray(entry["shape"], _DTYPES[entry["dtype"]], pages, place)
+        if arrays[name].nbytes != entry["data_offsets"][1] - entry["data_offsets"][0]:
+            raise ValueError(name)
+    return arrays
+
+
+def is_in_file(array: Array) -> bool:
+    """Return whether an array is one of a file that is mapped."""
+    base = array.base
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return isinstance(base, mmap.mmap)
+
+
+def _read_layout(path: Path) -> _Layout:
+    """Return the description of a file, after checking the file's length."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -112,8 +175,8 @@ def _read_header(path: Path) -> dict[str, str]:
     try:
         entries = json.loads(text)
         header = entries.pop("__metadata__", {})
-        ends = [entry["data_offsets"][1] for entry in entries.values()]
-        needed = 8 + length + max(ends, default=0)
+        layout = _Layout(header, entries, 8 + length)
+        needed = layout.start + layout.size
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
         raise foreign from None
     if not isinstance(header, dict) or not all(isinstance(v, str) for v in header.values()):
@@ -123,4 +186,4 @@ def _read_header(path: Path) -> dict[str, str]:
             f"{path}: the file is cut short ({size:,} of {needed:,} bytes); copy it again, or fit "
             "again"
         )
-    return header
+    return layout

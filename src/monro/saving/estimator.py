@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from monro.errors import ModelFileError
+from monro.mapped.chunked_arrays import chunks
 from monro.rows import Array
-from monro.saving.container import Contents, read_container, write_container
+from monro.saving.container import Contents, is_in_file, read_container, write_container
 
 # The classes that a file may name, and their modules.
 ESTIMATORS = {
@@ -22,20 +23,26 @@ ESTIMATORS = {
 }
 
 
-def save(estimator: Any, path: str | Path) -> None:
-    """Write a fitted estimator."""
+def save(estimator: Any, path: str | Path, inference: bool = False) -> None:
+    """Write a fitted estimator; for `inference`, without what only training needs."""
     contents = estimator._to_contents()
+    if inference:
+        estimator._keep_predictions(contents)
     contents.about["class"] = type(estimator).__name__
     write_container(path, "model", contents)
 
 
-def load(path: str | Path) -> Any:
+def load(path: str | Path, *, mapped: bool | None = None) -> Any:
     """Read a model that `save` wrote.
 
     Parameters
     ----------
     path : str or Path
         The file.
+    mapped : bool, optional
+        Whether arrays stay in the file, and are read from there as predictions need them: then
+        loading takes no time, and the model may be larger than memory, but damage to the numbers in
+        the file is not noticed. By default only if memory has no room for them.
 
     Returns
     -------
@@ -46,6 +53,8 @@ def load(path: str | Path) -> Any:
     ------
     monro.errors.ModelFileError
         If the file is not a model, is damaged or truncated, or was written by a newer monro.
+    monro.errors.NotEnoughMemoryError
+        If `mapped` is False and memory has no room for the arrays.
 
     Examples
     --------
@@ -60,16 +69,50 @@ def load(path: str | Path) -> Any:
     >>> bool((same.predict(X) == model.predict(X)).all())
     True
     """
-    contents = read_container(path, "model")
+    contents = read_container(path, "model", mapped)
     name = contents.about.get("class")
     if name not in ESTIMATORS:
         raise ModelFileError(f"{path}: this monro has no {name!r}; install a newer monro")
     estimator = getattr(import_module(ESTIMATORS[name]), name)()
     try:
+        _undo_rounding(contents)
         estimator._from_contents(contents)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError):
         raise ModelFileError(f"{path}: the file is damaged; copy it again, or fit again") from None
     return estimator
+
+
+# ------------------------------------------------------------------------- half-precision weights
+
+_HALF = ".half"
+_LARGEST_EXPONENT = 15  # of the largest number in half precision
+
+
+def round_to_half(contents: Contents, names: Iterable[str]) -> None:
+    """Convert arrays to half precision, each divided by a power of 2 that fits its largest number.
+
+    A number changes by at most 2^-11 of itself, or by 2^-39 of the largest if it is very small.
+    """
+    rounded = contents.about.setdefault("rounded", {})
+    for name in names:
+        array = contents.arrays.pop(name)
+        largest = max(float(np.abs(part).max(initial=0.0)) for part in chunks(array.ravel()))
+        unit = 2.0 ** (np.frexp(largest)[1] - _LARGEST_EXPONENT) if largest > 0.0 else 1.0
+        half = np.empty(array.shape, np.float16)
+        for part, given in zip(chunks(half.ravel()), chunks(array.ravel()), strict=True):
+            part[:] = given / unit
+        contents.arrays[name + _HALF] = half  # another name: an older monro must not read it
+        rounded[name] = {"dtype": array.dtype.name, "unit": unit}
+
+
+def _undo_rounding(contents: Contents) -> None:
+    for name, kept in contents.about.pop("rounded", {}).items():
+        array = contents.arrays.pop(name + _HALF).astype(kept["dtype"])
+        array *= kept["unit"]
+        contents.arrays[name] = array
+
+
+# ------------------------------------------------------------------------------------- parameters
 
 
 def _plain(value: Any) -> Any:
@@ -158,7 +201,11 @@ def restore(estimator: Any, contents: Contents, attributes: Iterable[str]) -> No
 
 
 def check_numbers(*arrays: Array) -> None:
-    """Raise ValueError unless all arrays hold finite floating-point numbers."""
+    """Raise ValueError unless all arrays hold finite floating-point numbers.
+
+    The numbers of arrays that stay in their file are not read.
+    """
     for array in arrays:
-        if array.dtype.kind != "f" or not np.isfinite(array).all():
+        parts = [] if is_in_file(array) else chunks(array.ravel())
+        if array.dtype.kind != "f" or not all(np.isfinite(part).all() for part in parts):
             raise ValueError("a number")

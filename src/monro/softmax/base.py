@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
+from monro.blocks import n_lanes
 from monro.fitting.conditioning import (
     AS_GIVEN,
     Conditioning,
@@ -31,6 +32,7 @@ from monro.fitting.splits import (
 )
 from monro.mapped.chunked_arrays import count_codes, is_mapped
 from monro.mapped.matrices import in_memory
+from monro.memory import require_memory
 from monro.progress import Progress
 from monro.rows import Array
 from monro.saving.checkpoint import fingerprint
@@ -57,6 +59,7 @@ from monro.softmax.training.continuation import (
     zero_weights,
 )
 from monro.softmax.training.initial import local_variables, new_softmax_state, reset
+from monro.softmax.training.lbfgs import COPIES as LBFGS_COPIES
 from monro.softmax.training.lbfgs import fit_lbfgs
 from monro.softmax.training.monitoring import LossSample, sample_for_loss
 from monro.softmax.training.path_model import SoftmaxPathModel, strongest_l1
@@ -105,6 +108,18 @@ class SoftmaxBase(PosteriorSummary):
     def _fewest_features(self) -> int:
         return 0 if self._traits.is_adaptive and self.fit_intercept else 1
 
+    def _require_memory(self, n_classes: int, n_features: int, copies: int) -> None:
+        """Raise NotEnoughMemoryError unless the weights, so many times, have room."""
+        each = n_lanes(n_classes) * n_features * np.dtype(self.dtype).itemsize
+        if self._traits.is_full_batch:
+            each, copies = n_classes * n_features * 8, LBFGS_COPIES
+        require_memory(
+            copies * each,
+            f"weights of {n_classes:,} classes × {n_features:,} features"
+            + (f", {copies} times," if copies > 1 else ""),
+            "use fewer columns (select or hash features) or fewer classes",
+        )
+
     # ------------------------------------------------------------------------------------ one fit
 
     def _fit(
@@ -124,6 +139,8 @@ class SoftmaxBase(PosteriorSummary):
         earlier = self._earlier() if self.warm_start else None
         if earlier is None:
             self._forget()
+        copies = 1 + (self.alpha == "auto" or bool(self.early_stopping))
+        self._require_memory(classes.size, rows.X.shape[1], copies)
         self.classes_ = classes
         self.history_ = []
         if needs_path(self, continues=earlier is not None):
@@ -384,6 +401,7 @@ class SoftmaxBase(PosteriorSummary):
         earlier = self._earlier()
         if earlier is None:
             width = rows.X.shape[1]
+            self._require_memory(classes.size, width, 1)
             weights = zero_weights(sp.issparse(rows.X), classes.size, width, self.dtype)
             self.history_ = []
         else:

@@ -17,7 +17,7 @@ from monro.softmax.metrics import evaluate, evaluate_labels, sampled_losses
 from monro.softmax.model import LogProbabilities, Weights, chunked, class_weights, top_k
 from monro.softmax.multilabel import is_indicator, name_columns, read_indicator
 from monro.softmax.scan import MOST_BEST, scan
-from monro.softmax.storage import from_contents, to_contents
+from monro.softmax.storage import from_contents, keep_predictions, to_contents
 from monro.softmax.training.continuation import SoftmaxFit
 
 
@@ -271,6 +271,9 @@ class SoftmaxPredictor(Estimator):
 
     def _to_contents(self) -> Contents:
         return to_contents(self)
+
+    def _keep_predictions(self, contents: Contents) -> None:
+        keep_predictions(contents)
 
     def _from_contents(self, contents: Contents) -> None:
         from_contents(self, contents)

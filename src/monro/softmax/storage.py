@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from monro.blocks import LANES, n_blocks
 from monro.fitting.run import CHOSEN
 from monro.saving.container import Contents
-from monro.saving.estimator import check_numbers, describe, restore
+from monro.saving.estimator import check_numbers, describe, restore, round_to_half
 from monro.saving.states import flatten, unflatten
 from monro.softmax.model import Weights
 from monro.softmax.training.continuation import PartialState, SoftmaxFit
@@ -50,6 +50,17 @@ def to_contents(estimator: Any) -> Contents:
     if fit.local is not None:
         about["local"], arrays["local"] = fit.local
     return contents
+
+
+def keep_predictions(contents: Contents) -> None:
+    """Remove what only training needs, and round the weights."""
+    for name in ("stream", "local"):
+        contents.about.pop(name, None)
+    for name in [name for name in contents.arrays if name.partition(".")[0] in ("stream", "local")]:
+        del contents.arrays[name]
+    contents.about["fitted"]["history_"] = []
+    weights = ("W", "data", "spread")
+    round_to_half(contents, [name for name in weights if name in contents.arrays])
 
 
 def from_contents(estimator: Any, contents: Contents) -> None:

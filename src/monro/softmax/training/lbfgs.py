@@ -8,6 +8,9 @@ from scipy.optimize import minimize
 
 from monro.rows import Array
 
+_CORRECTIONS = 20  # pairs of steps and changes of the gradient
+COPIES = 2 * _CORRECTIONS + 8  # as many arrays like W, in double precision, exist at the same time
+
 
 def fit_lbfgs(
     X: Any,
@@ -67,7 +70,7 @@ def fit_lbfgs(
         options={
             "maxiter": max_epochs,
             "maxfun": 20 * max_epochs,
-            "maxcor": 20,
+            "maxcor": _CORRECTIONS,
             "ftol": 0.0 if tol is None else tol,
             "gtol": 1e-9,
         },

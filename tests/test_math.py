@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from scipy import special
 
 from monro._jit import vector_kernel
-from monro._math import fast_exp, fast_log, fast_omega, omega, sigmoid, softplus
+from monro._math import (
+    exp_of_negative,
+    fast_exp,
+    fast_log,
+    fast_omega,
+    omega,
+    sigmoid,
+    softplus,
+)
 from tests.marks import needs_compiler
 
 PROPERTY = settings(deadline=None, derandomize=True, max_examples=200)
@@ -165,6 +173,22 @@ def test_fast_exp_agrees_with_numpy(dtype, accuracy):
     x = np.concatenate([np.linspace(-87, 88, 100_001), np.linspace(-1, 1, 20_001), [0.0]])
     x, value = tabulated(tabulate_exp, x, dtype)
     np.testing.assert_allclose(value, np.exp(x), rtol=accuracy)
+
+
+@vector_kernel
+def tabulate_exp_of_negative(x, out):
+    for i in range(x.size):
+        out[i] = exp_of_negative(x[i])
+
+
+def test_exp_of_negative_agrees_with_numpy():
+    x = np.concatenate([np.linspace(-87, 0, 100_001), np.linspace(-1, 0, 20_001)])
+    value = np.empty_like(x)
+    tabulate_exp_of_negative(x, value)
+    np.testing.assert_allclose(value, np.exp(x), rtol=5e-16)
+    assert exp_of_negative(0.0) == 1.0
+    for far in (-88.0, -1e300, -np.inf):
+        assert 0.0 < exp_of_negative(far) < 2e-38
 
 
 @in_both

@@ -116,9 +116,9 @@ def move(slopes: Slopes, j: int, distance: float) -> None:
 PATIENCE = 10
 MOST_COLUMNS, MOST_ENTRIES = 512, 64  # of a row, on average
 MOST_SWEEPS, MOST_OF_GRAM = 100, 1000
-# Sweeps end when what violates the condition of an optimum is this part of the first: with an L1 norm,
-# which leaves few columns to sweep, a smaller one. Those by G cost little, and steps that are more
-# accurate are fewer.
+# Sweeps end when what violates the condition of an optimum is this part of the first: a smaller one
+# with an L1 norm, which leaves few columns to sweep. Sweeps by G cost little, and steps that are
+# more accurate are fewer.
 ENOUGH, SPARSE_ENOUGH, ACCURATE = 0.3, 0.2, 0.01
 LEAST_FALL = 0.01  # of F, as a part of what the model promises
 MOST_HALVINGS = 100

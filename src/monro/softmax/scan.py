@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from monro._jit import kernel, lanes_leaf, leaf, prefetch_element
-from monro._math import fast_exp
+from monro._math import exp_of_negative
 from monro.blocks import LANES, lanes_dot
 from monro.mapped.matrices import slice_rows
 from monro.rows import Array, Sparse, as_rows
@@ -46,10 +46,10 @@ class _Found(NamedTuple):
 
 
 @lanes_leaf
-def _largest(z: Array, first: float) -> float:
-    top = first
+def _largest(z: Array) -> float:
+    top = -np.inf
     for lane in range(z.size):
-        top = max(top, z[lane])
+        top = max(top, float(z[lane]))
     return top
 
 
@@ -57,7 +57,7 @@ def _largest(z: Array, first: float) -> float:
 def _sum_of_exponentials(z: Array, top: float) -> float:
     total = 0.0
     for lane in range(z.size):
-        total += fast_exp(z[lane] - top)
+        total += exp_of_negative(z[lane] - top)
     return total
 
 
@@ -71,11 +71,11 @@ def _take(found: _Found, i: int, z: Array, first: int, class_of: Array) -> None:
     """Take the scores z of row i into account: those of the slots from `first` on."""
     codes, scores = found.codes[i], found.scores[i]
     last = scores.size - 1
-    highest = _largest(z, scores[0])
+    highest = _largest(z)
     if highest > scores[0]:
         found.mass[i] *= np.exp(scores[0] - highest)
-    found.mass[i] += _sum_of_exponentials(z, highest)
-    if _largest(z, -np.inf) >= scores[last]:
+    found.mass[i] += _sum_of_exponentials(z, max(highest, scores[0]))
+    if highest >= scores[last]:
         for lane in range(z.size):
             code = class_of[first + lane]
             if _precedes(z[lane], code, scores[last], codes[last]):

@@ -21,7 +21,7 @@ from monro.softmax.model import CHUNK_CLASSES, Weights, slot_scores
 
 MOST_BEST = 1000  # classes to be found; of more, sorting all scores is faster
 _BATCH_ROWS = 1 << 10  # share the reading of weights
-_BATCH_SCORES = 1 << 24  # computed at a time by a thread: the rows share them if they are few
+_BATCH_SCORES = 1 << 22  # computed at a time by a thread: the rows share them if they are few
 _MOST_PAIRS = 1 << 20  # whose scores are computed at a time, fewer if they need copies of weights
 _AHEAD = 3  # rows, whose weights are prefetched
 

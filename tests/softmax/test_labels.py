@@ -323,6 +323,7 @@ def test_chunks_and_threads_change_nothing(monkeypatch, n_jobs):
     model = SoftmaxClassifier(**FEW).fit(X, Y)
     whole = model.evaluate(X, Y)
     monkeypatch.setattr(scan_module, "_BATCH_ROWS", 7)
+    monkeypatch.setattr(scan_module, "_BATCH_SCORES", 1)
     model.set_params(n_jobs=n_jobs)
     assert model.evaluate(X, Y) == pytest.approx(whole, rel=1e-13)
 

@@ -17,6 +17,7 @@ from tests.softmax.helpers import LAYOUTS, weights_in_layout
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_metrics_are_scikit_learns(monkeypatch, n_jobs, batch, weighted):
     monkeypatch.setattr(scan_module, "_BATCH_ROWS", batch)
+    monkeypatch.setattr(scan_module, "_BATCH_SCORES", 1)
     rng = np.random.default_rng(1)
     K, n = 12, 80
     weights, W, b = weights_in_layout(rng, K, 5, "block")

@@ -20,8 +20,8 @@ from monro.rows import Array, Sparse, as_rows
 from monro.softmax.model import CHUNK_CLASSES, Weights, slot_scores
 
 MOST_BEST = 1000  # classes to be found; of more, sorting all scores is faster
-_BATCH_ROWS = 1 << 10  # share the reading of weights
-_BATCH_SCORES = 1 << 22  # computed at a time by a thread: the rows share them if they are few
+_BATCH_ROWS = 1 << 10  # share the reading of weights; more if that makes fewer scores than these:
+_BATCH_SCORES = 1 << 22  # computed at a time by a thread
 _MOST_PAIRS = 1 << 20  # whose scores are computed at a time, fewer if they need copies of weights
 _AHEAD = 3  # rows, whose weights are prefetched
 
@@ -156,8 +156,9 @@ def scan(weights: Weights, X: Any, k: int = 1, n_jobs: int = 1) -> Scan:
     k = min(k, weights.n_classes)
     class_of = np.full(n_slots, n_slots)  # slots without a class lose against all others
     class_of[weights.slots] = np.arange(weights.n_classes)
-    batches = [(a, min(a + _BATCH_ROWS, n)) for a in range(0, n, _BATCH_ROWS)]
-    wide = -(-_BATCH_SCORES // (min(n, _BATCH_ROWS) * CHUNK_CLASSES)) * CHUNK_CLASSES
+    many = max(_BATCH_ROWS, _BATCH_SCORES // n_slots)
+    batches = [(a, min(a + many, n)) for a in range(0, n, many)]
+    wide = -(-_BATCH_SCORES // (min(n, many) * CHUNK_CLASSES)) * CHUNK_CLASSES
     ranges = [(a, min(a + wide, n_slots)) for a in range(0, n_slots, wide)]
 
     def work(batch: tuple[int, int], part: tuple[int, int]) -> _Found:

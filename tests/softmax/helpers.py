@@ -216,7 +216,7 @@ def in_layout(rng, W, b, layout, dtype="float64"):
     """Return weights in a layout, slots permuted and scaled."""
     K, d = W.shape
     if layout == "sparse":
-        sparse = sp.csr_matrix(W.astype(dtype))
+        sparse = sp.csc_matrix(W.astype(dtype))
         return Weights(sparse, b.astype(dtype), np.ones(K, dtype), np.arange(K))
     size = LANES * n_blocks(K)
     slots = rng.permutation(K)

@@ -84,6 +84,33 @@ def test_scores_of_labels(monkeypatch, layout, sparse):
     np.testing.assert_allclose(found, (X @ W.T + b)[row_of, codes], rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("sorted_biases", [1, 5, 1 << 12])
+def test_few_sorted_biases_find_the_same_classes(monkeypatch, sorted_biases):
+    monkeypatch.setattr(scan_module, "_FEWEST_BIASES", sorted_biases)
+    for seed in range(30):
+        check(seed, "sparse", sparse=True)
+
+
+@pytest.mark.parametrize("height", [-60.0, -9.0, 0.0, 9.0, 60.0])
+def test_the_normaliser_of_sparse_weights_where_differences_cancel(height):
+    rng = np.random.default_rng(4)
+    K, d = 50, 4
+    W = np.full((K, d), height) * (rng.random((K, d)) < 0.9)
+    b = 3.0 * rng.standard_normal(K)
+    W[:2] = 0.0  # classes that no feature touches
+    weights = in_layout(rng, W, b, "sparse")
+    X = np.vstack([np.ones((1, d)), np.eye(d), np.zeros((1, d))])
+    found = scan(weights, sp.csr_matrix(X), 3)
+    S = X @ W.T + b
+    np.testing.assert_allclose(found.log_normaliser, logsumexp(S, axis=1), rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(found.codes, np.argsort(-S, axis=1, kind="stable")[:, :3])
+    weights = in_layout(rng, W[2:], b[2:], "sparse")  # all classes may be touched
+    found = scan(weights, sp.csr_matrix(X))
+    np.testing.assert_allclose(
+        found.log_normaliser, logsumexp(S[:, 2:], axis=1), rtol=1e-12, atol=1e-12
+    )
+
+
 def test_large_scores_do_not_overflow_and_small_ones_are_counted():
     W = np.array([[1e4], [1e4], [-1e4], [0.0]])
     weights = Weights(W, np.zeros(4), np.ones(4), np.arange(4))

@@ -24,7 +24,7 @@ _POSTERIOR_DRAWS = 100
 class Weights(NamedTuple):
     """The weights and intercepts of a fitted softmax, and the slot of each class."""
 
-    W: Array | Any  # in either layout of `kernel.layout`; or sparse, [class, feature]
+    W: Array | Any  # in either layout of `kernel.layout`; or CSC [class, feature], scales 1
     bias: Array  # (slots,)
     scale: Array  # (slots,): w = scale·r, where r is in W
     slots: Array  # (classes,): the slot of each class
@@ -38,8 +38,9 @@ class Weights(NamedTuple):
 
 def class_weights(weights: Weights) -> Any:
     """Return the weights as ``[class, feature]``."""
-    W, slots = weights.W, weights.slots
-    return W if sp.issparse(W) else class_major(W)[slots] * weights.scale[slots, None]
+    W: Any = weights.W
+    slots = weights.slots
+    return W.tocsr() if sp.issparse(W) else class_major(W)[slots] * weights.scale[slots, None]
 
 
 @kernel
@@ -57,10 +58,7 @@ def slot_scores(weights: Weights, X: Any, start: int, stop: int) -> Array:
     """Return the scores ``[row, slot]`` of a range of slots, which begins and ends with a block."""
     W: Any = weights.W
     W = W[start // LANES : stop // LANES] if W.ndim == 3 else W[start:stop]
-    if not sp.issparse(W):
-        W = class_major(W).astype(np.float64)
-    product = X @ W.T
-    S = np.asarray(product.todense() if sp.issparse(product) else product)
+    S = np.asarray(X @ class_major(W).astype(np.float64).T)
     S *= weights.scale[start:stop]
     S += weights.bias[start:stop]
     return S
@@ -70,6 +68,9 @@ def scores(weights: Weights, X: Any) -> Array:
     """Return ``x·w_k + b_k`` of all rows and classes, in float64."""
     W, bias, scale, slots = weights.W, weights.bias, weights.scale, weights.slots
     X = X.astype(np.float64, copy=False)
+    if sp.issparse(W):
+        product = X @ W.T
+        return np.asarray(product.todense() if sp.issparse(product) else product) + bias[slots]
     out = np.empty((X.shape[0], scale.size))
     if W.ndim == 3 and sp.issparse(X):
         sparse_scores(Sparse(*as_rows(X)), W, np.zeros(LANES), out)

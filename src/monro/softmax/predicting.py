@@ -238,7 +238,7 @@ class SoftmaxPredictor(Estimator):
         """
         weights = self._weights()
         if not sp.issparse(weights.W):
-            coef = sp.csr_matrix(self._class_weights())
+            coef = sp.csc_matrix(self._class_weights())
             one = np.ones(coef.shape[0], coef.dtype)
             bias = weights.bias[weights.slots]
             slots = np.arange(coef.shape[0])

@@ -3,8 +3,13 @@
 The log-probability of even one class needs ``log Σ_k e^{s_k}``, thus the scores of all of them: no
 bound can leave weights unread (docs/decisions/0029). So they are read as fast as memory delivers
 them, once for many rows, and no scores are kept.
+
+Of sparse weights only those of the row's features are read. Where no feature of the row has a
+weight for a class, the score is the bias: with A the other classes,
+``Σ_k e^{s_k} = Σ_k e^{b_k} + Σ_{k∈A} (e^{s_k} - e^{b_k})``.
 """
 
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from typing import Any, NamedTuple
@@ -67,23 +72,29 @@ def _precedes(score: float, code: int, other_score: float, other_code: int) -> b
 
 
 @leaf
+def _insert(codes: Array, scores: Array, code: int, score: float) -> bool:
+    """Insert a class into the best ones, if it is among them; return whether it is."""
+    p = scores.size - 1
+    if not _precedes(score, code, scores[p], codes[p]):
+        return False
+    while p > 0 and _precedes(score, code, scores[p - 1], codes[p - 1]):
+        scores[p], codes[p] = scores[p - 1], codes[p - 1]
+        p -= 1
+    scores[p], codes[p] = score, code
+    return True
+
+
+@leaf
 def _take(found: _Found, i: int, z: Array, first: int, class_of: Array) -> None:
     """Take the scores z of row i into account: those of the slots from `first` on."""
     codes, scores = found.codes[i], found.scores[i]
-    last = scores.size - 1
     highest = _largest(z)
     if highest > scores[0]:
         found.mass[i] *= np.exp(scores[0] - highest)
     found.mass[i] += _sum_of_exponentials(z, max(highest, scores[0]))
-    if highest >= scores[last]:
+    if highest >= scores[scores.size - 1]:
         for lane in range(z.size):
-            code = class_of[first + lane]
-            if _precedes(z[lane], code, scores[last], codes[last]):
-                p = last
-                while p > 0 and _precedes(z[lane], code, scores[p - 1], codes[p - 1]):
-                    scores[p], codes[p] = scores[p - 1], codes[p - 1]
-                    p -= 1
-                scores[p], codes[p] = z[lane], code
+            _insert(codes, scores, class_of[first + lane], z[lane])
 
 
 @kernel
@@ -144,6 +155,147 @@ def scores_of_pairs(
         out[q] = z[lane] * scale[slots[q]] + bias[slots[q]]
 
 
+# ---------------------------------------------------------------------------------- sparse weights
+
+_FEWEST_ROWS, _MOST_ROWS = 16, 1 << 16  # of a thread, at a time
+_FEWEST_BIASES = 1 << 12  # sorted; if that does not decide, all classes are looked at
+_LEAST_REST = 1e-3  # of Σ_k e^{b_k}, that differences may leave; a smaller sum is computed anew
+
+
+class _Biases(NamedTuple):
+    """Biases, and what all rows need to know of them."""
+
+    bias: Array  # (classes,), in double precision
+    order: Array  # the classes with the largest ones, best first, ties by lower code
+    exponential: Array  # (classes,): e^{b_k - b}, b the largest bias
+    total: float  # their sum
+
+
+class _Touched(NamedTuple):
+    """Scratch memory of a thread: the classes that the features of a row have weights for."""
+
+    score: Array  # (classes,)
+    row: Array  # (classes,): 1 + the last row that touched the class
+    codes: Array  # (classes,): the row's classes, in the order in which they were met
+
+
+@leaf
+def _touch(rows: Sparse, i: int, lists: Sparse, biases: _Biases, touched: _Touched) -> int:
+    """Compute the scores of the classes that features of row i have weights for; count them."""
+    n = 0
+    for p in range(rows.indptr[i], rows.indptr[i + 1]):
+        x, feature = rows.data[p], rows.indices[p]
+        for q in range(lists.indptr[feature], lists.indptr[feature + np.uint64(1)]):
+            code = lists.indices[q]
+            if touched.row[code] != i + 1:
+                touched.row[code] = i + 1
+                touched.score[code] = biases.bias[code]
+                touched.codes[n] = code
+                n += 1
+            touched.score[code] += x * lists.data[q]
+    return n
+
+
+@leaf
+def _look_at_all(i: int, biases: _Biases, touched: _Touched, codes: Array, scores: Array) -> float:
+    """Find the best of all classes; return the sum of the exponentials of those not touched."""
+    scores[:] = -np.inf
+    rest = 0.0
+    for code in range(biases.bias.size):
+        if touched.row[code] == i + 1:
+            _insert(codes, scores, code, touched.score[code])
+        else:
+            _insert(codes, scores, code, biases.bias[code])
+            rest += biases.exponential[code]
+    return rest
+
+
+@kernel
+def scan_lists(
+    rows: Sparse, lists: Sparse, biases: _Biases, touched: _Touched, found: _Found
+) -> None:
+    """Find the best classes and the normaliser; row j of `lists` has the weights of feature j."""
+    largest = biases.bias[biases.order[0]]  # exponentials are relative to it
+    for i in range(found.mass.size):
+        codes, scores = found.codes[i], found.scores[i]
+        n = _touch(rows, i, lists, biases, touched)
+        rest = biases.total
+        for t in range(n):
+            code = touched.codes[t]
+            _insert(codes, scores, code, touched.score[code])
+            rest -= biases.exponential[code]
+        found_all = biases.order.size == biases.bias.size
+        for t in range(biases.order.size):
+            code = biases.order[t]
+            if touched.row[code] != i + 1 and not _insert(codes, scores, code, biases.bias[code]):
+                found_all = True
+                break
+        if rest < _LEAST_REST * biases.total or not found_all:
+            rest = _look_at_all(i, biases, touched, codes, scores)
+        mass = rest * np.exp(largest - scores[0]) if rest > 0.0 else 0.0
+        for t in range(n):
+            mass += np.exp(touched.score[touched.codes[t]] - scores[0])
+        found.mass[i] = mass
+
+
+@kernel
+def scores_in_lists(
+    rows: Sparse, lists: Sparse, bias: Array, row_of: Array, codes: Array, out: Array
+) -> None:
+    """Compute the scores of pairs of a row and a class; lists are sorted by class."""
+    for q in range(codes.size):
+        score = float(bias[codes[q]])
+        for p in range(rows.indptr[row_of[q]], rows.indptr[row_of[q] + 1]):
+            feature = rows.indices[p]
+            low, end = (
+                np.int64(lists.indptr[feature]),
+                np.int64(lists.indptr[feature + np.uint64(1)]),
+            )
+            high = end
+            while low < high:
+                middle = (low + high) // 2
+                if np.int64(lists.indices[middle]) < codes[q]:
+                    low = middle + 1
+                else:
+                    high = middle
+            if low < end and np.int64(lists.indices[low]) == codes[q]:
+                score += rows.data[p] * lists.data[low]
+        out[q] = score
+
+
+def _as_lists(weights: Weights) -> Sparse:
+    return Sparse(*as_rows(weights.W.T))
+
+
+def _sparse_rows(X: Any) -> Sparse:
+    return Sparse(*as_rows(sp.csr_matrix(X, dtype=np.float64)))
+
+
+def _scan_sparse(weights: Weights, X: Any, k: int, n_jobs: int) -> Scan:
+    """Return the result of `scan` for sparse weights."""
+    n, n_classes = X.shape[0], weights.n_classes
+    bias = weights.bias.astype(np.float64)
+    few = min(n_classes, max(_FEWEST_BIASES, 2 * k))
+    high = np.flatnonzero(bias >= np.partition(bias, n_classes - few)[n_classes - few])
+    order = high[np.argsort(-bias[high], kind="stable")]
+    exponential = np.exp(bias - bias[order[0]])
+    biases = _Biases(bias, order, exponential, float(exponential.sum()))
+    lists = _as_lists(weights)
+
+    def work(start: int, stop: int) -> _Found:
+        found = _nothing(stop - start, k, n_classes)
+        numbers = np.zeros(n_classes, np.int64), np.empty(n_classes, np.int64)
+        touched = _Touched(np.empty(n_classes), *numbers)
+        scan_lists(_sparse_rows(slice_rows(X, start, stop)), lists, biases, touched, found)
+        return found
+
+    parts = max(min(n_jobs, n // _FEWEST_ROWS), -(-n // _MOST_ROWS))
+    borders = np.linspace(0, n, parts + 1).astype(int).tolist()
+    results = _run(work, borders[:-1], borders[1:], n_jobs=n_jobs)
+    codes, scores, mass = (np.concatenate(each) for each in zip(*results, strict=True))
+    return Scan(codes, scores, scores[:, 0] + np.log(mass))
+
+
 # ------------------------------------------------------------------------------------------ a pass
 
 
@@ -154,6 +306,8 @@ def scan(weights: Weights, X: Any, k: int = 1, n_jobs: int = 1) -> Scan:
     """
     n, n_slots = X.shape[0], weights.scale.size
     k = min(k, weights.n_classes)
+    if sp.issparse(weights.W):
+        return _scan_sparse(weights, X, k, n_jobs)
     class_of = np.full(n_slots, n_slots)  # slots without a class lose against all others
     class_of[weights.slots] = np.arange(weights.n_classes)
     many = max(_BATCH_ROWS, _BATCH_SCORES // n_slots)
@@ -162,29 +316,36 @@ def scan(weights: Weights, X: Any, k: int = 1, n_jobs: int = 1) -> Scan:
     ranges = [(a, min(a + wide, n_slots)) for a in range(0, n_slots, wide)]
 
     def work(batch: tuple[int, int], part: tuple[int, int]) -> _Found:
-        size = batch[1] - batch[0]
-        codes, best = np.full((size, k), n_slots), np.full((size, k), -np.inf)
-        found = _Found(codes, best, np.zeros(size))
+        found = _nothing(batch[1] - batch[0], k, n_slots)
         _scan_part(weights, slice_rows(X, *batch), class_of, part, found)
         return found
 
-    tasks = list(zip(*product(batches, ranges), strict=True))
-    if n_jobs == 1 or len(tasks[0]) == 1:
-        parts = list(map(work, *tasks))
-    else:
-        with ThreadPoolExecutor(n_jobs) as pool:
-            parts = list(pool.map(work, *tasks))
+    parts = _run(work, *zip(*product(batches, ranges), strict=True), n_jobs=n_jobs)
     step = len(ranges)
     merged = [_merged(parts[a : a + step], k) for a in range(0, len(parts), step)]
     return Scan(*(np.concatenate(each) for each in zip(*merged, strict=True)))
+
+
+def _nothing(n_rows: int, k: int, no_class: int) -> _Found:
+    shape = n_rows, k
+    return _Found(np.full(shape, no_class), np.full(shape, -np.inf), np.zeros(n_rows))
+
+
+def _run(work: Callable[..., _Found], *tasks: Sequence[Any], n_jobs: int) -> list[_Found]:
+    """Return the results of all tasks, given by their arguments, in order."""
+    if n_jobs == 1 or len(tasks[0]) == 1:
+        return list(map(work, *tasks))
+    with ThreadPoolExecutor(n_jobs) as pool:
+        return list(pool.map(work, *tasks))
 
 
 def label_scores(weights: Weights, X: Any, row_of: Array, codes: Array) -> Array:
     """Return ``x_i · w_k + b_k`` of pairs of a row i and a class k, sorted by row."""
     W, bias, scale = weights.W, weights.bias, weights.scale
     slots, own = weights.slots[codes].astype(np.int64), np.empty(codes.size)
-    by_blocks = _by_blocks(weights, X)
-    size = _MOST_PAIRS if by_blocks else max(1, _MOST_PAIRS // X.shape[1])
+    by_blocks, by_lists = _by_blocks(weights, X), sp.issparse(W)
+    lists: Any = _as_lists(weights) if by_lists else None
+    size = _MOST_PAIRS if by_blocks or by_lists else max(1, _MOST_PAIRS // X.shape[1])
     for start in range(0, codes.size, size):
         pairs = slice(start, start + size)
         first, last = row_of[pairs][0], row_of[pairs][-1]
@@ -192,6 +353,8 @@ def label_scores(weights: Weights, X: Any, row_of: Array, codes: Array) -> Array
         if by_blocks:
             z, rows = np.empty(LANES), Sparse(*as_rows(rows))
             scores_of_pairs(rows, W, scale, bias, of, slots[pairs], z, own[pairs])
+        elif by_lists:
+            scores_in_lists(_sparse_rows(rows), lists, bias, of, slots[pairs], own[pairs])
         else:
             own[pairs] = _products(rows[of], _rows_of(W, slots[pairs]))
             own[pairs] = own[pairs] * scale[slots[pairs]] + bias[slots[pairs]]
@@ -209,9 +372,7 @@ def _rows_of(W: Any, slots: Array) -> Any:
 
 
 def _products(A: Any, B: Any) -> Array:
-    """Return the inner product of each row of A with that of B."""
-    if sp.issparse(B):
-        A, B = B, A
+    """Return the inner product of each row of A, which may be sparse, with that of B."""
     if sp.issparse(A):
         return np.asarray(A.multiply(B).sum(axis=1)).ravel()
     return np.asarray(np.einsum("ij,ij->i", A, B))

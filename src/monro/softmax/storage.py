@@ -35,6 +35,7 @@ def to_contents(estimator: Any) -> Contents:
     weights = fit.weights
     W: Any = weights.W
     if sp.issparse(W):
+        W = W.tocsr()
         arrays.update(data=W.data, indices=W.indices, indptr=W.indptr)
     else:
         arrays["W"] = W
@@ -80,6 +81,7 @@ def from_contents(estimator: Any, contents: Contents) -> None:
         W.check_format()
         if pointers[-1] != data.size or not W.has_canonical_format:
             raise ValueError("indptr")
+        W = W.tocsc()
     spread = (arrays["spread"], arrays["bias_spread"]) if "spread" in arrays else None
     weights = Weights(W, arrays["bias"], arrays["scale"], arrays["slots"], spread)
     _check(weights, shape)

@@ -8,6 +8,7 @@ which take the scores of all classes. Recall is the share of the five best that 
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -97,7 +98,9 @@ def measure(n_classes: int, quick: bool) -> dict[str, Any]:
     def by_all_scores() -> np.ndarray:
         size = max(1, (1 << 22) // n_classes)
         parts = [X[a : a + size] for a in range(0, N_ROWS, size)]
-        return np.concatenate([top_k(scores(weights, part), BEST) for part in parts])
+        with ThreadPoolExecutor(THREADS) as pool:
+            found = pool.map(lambda part: top_k(scores(weights, part), BEST), parts)
+            return np.concatenate(list(found))
 
     searches: dict[str, tuple[float, Search]] = {
         OURS: (0.0, lambda: ours.predict_top_k(X, BEST)[0]),

@@ -137,7 +137,9 @@ class _Graph(_Nodes):
 
     def _check_size(self) -> None:
         """Raise ValueError if the weights do not fit into a file, before they are copied."""
-        models, width = np.size(getattr(self.model, "classes_", 0)), self.model.n_features_in_
+        is_softmax = isinstance(self.model, SoftmaxClassifier)
+        shape = (self.model.classes_.size,) if is_softmax else self.model._coef_shape()[:-1]
+        models, width = int(np.prod(shape)), self.model.n_features_in_
         size = models * width * self.dtype.itemsize
         if size >= _MAX_BYTES:
             raise ValueError(

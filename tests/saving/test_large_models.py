@@ -109,6 +109,20 @@ def test_scores_of_a_file_for_predictions_stay_within_the_bound(tmp_path, model)
     assert same.coef_.dtype == fitted.coef_.dtype
 
 
+def test_a_file_for_predictions_is_not_trained_further(tmp_path, model):
+    fitted, X = model
+    _, y = make_data(n_classes=20)
+    fitted.save(tmp_path / "small", inference=True)
+    monro.load(tmp_path / "small").save(tmp_path / "again")
+    for name in ("small", "again"):
+        same = monro.load(tmp_path / name)
+        with pytest.raises(ValueError, match="saved with inference=True"):
+            same.partial_fit(X, y)
+        with pytest.raises(ValueError, match="saved with inference=True"):
+            same.set_params(warm_start=True).fit(X, y)
+        same.set_params(warm_start=False).fit(X, y).partial_fit(X, y)
+
+
 def test_a_sparse_model_and_a_regressor_for_predictions(tmp_path):
     X, y = make_data(n_classes=5)
     sparse = SoftmaxClassifier(alpha=1e-3, l1_ratio=0.9, random_state=0).fit(X, y).sparsify()
@@ -133,6 +147,9 @@ def test_a_tagger_for_predictions(tmp_path, solver):
     )
     with pytest.raises(ValueError, match="saved with inference=True"):
         small.partial_fit(sentences, tags)
+    small.save(tmp_path / "again")
+    assert monro.load(tmp_path / "again").predict(sentences) == fitted.predict(sentences)
+    assert small.fit(sentences, tags).partial_fit(sentences, tags) is small
 
 
 @settings(deadline=None, derandomize=True)
@@ -145,7 +162,7 @@ def test_half_precision_changes_a_number_by_its_bound(values, exponent):
     contents = Contents({"W": array}, {})
     round_to_half(contents, ["W"])
     assert "W" not in contents.arrays
-    _undo_rounding(contents)
+    _undo_rounding("path", contents)
     bound = np.maximum(2.0**-11 * abs(array), 2.0**-39 * abs(array).max())
     assert (abs(contents.arrays["W"] - array) <= bound).all()
 
@@ -177,18 +194,29 @@ def test_copies_of_the_weights_are_counted(monkeypatch):
         SoftmaxClassifier(solver="lbfgs", alpha=1e-3).fit(X, y)
 
 
+def test_columns_without_entries_are_not_counted(monkeypatch):
+    X = sp.csr_matrix((np.ones(4), ([0, 1, 2, 3], [5, 9, 5, 9])), (4, 1000))
+    room = 16 * 4 * 2  # two columns of a block
+    monkeypatch.setattr(memory, "free_memory", lambda: room)
+    SoftmaxClassifier(alpha=1e-3, max_epochs=1).fit(X, [0, 1, 0, 1])
+    monkeypatch.setattr(memory, "free_memory", lambda: room - 1)
+    with pytest.raises(NotEnoughMemoryError, match="2 features take"):
+        SoftmaxClassifier(alpha=1e-3, max_epochs=1).fit(X, [0, 1, 0, 1])
+
+
 def test_the_limit_of_a_control_group(tmp_path):
     group = tmp_path / "memory"
     group.mkdir()
     names = "memory.limit_in_bytes", "memory.usage_in_bytes"
     for name, amount in zip(names, (1000, 700), strict=True):
         (group / name).write_text(f"{amount}\n")
-    (group / "memory.stat").write_text("cache 300\ntotal_inactive_file 200\n")
+    (group / "memory.stat").write_text("cache 300\ntotal_inactive_file 150\nactive_file 50\n")
+    kinds = "total_inactive_file", "active_file"
     paths = [f"memory/{name}" for name in names]
-    assert memory._of_group(tmp_path, *paths, "total_inactive_file") == 500
+    assert memory._of_group(tmp_path, *paths, kinds) == 500
     (group / names[0]).write_text("max\n")
-    assert memory._of_group(tmp_path, *paths, "total_inactive_file") is None
-    assert memory._of_group(tmp_path / "nothing", *paths, "total_inactive_file") is None
+    assert memory._of_group(tmp_path, *paths, kinds) is None
+    assert memory._of_group(tmp_path / "nothing", *paths, kinds) is None
 
 
 def test_the_memory_of_the_machine(tmp_path):

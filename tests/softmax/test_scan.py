@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from monro.softmax import scan as scan_module
+from monro.softmax.metrics import evaluate, losses
 from monro.softmax.model import Weights
 from monro.softmax.scan import label_scores, scan
 from tests.marks import thorough
@@ -75,7 +76,7 @@ def test_parts_of_the_rows_and_classes_are_merged(monkeypatch, layout, sparse):
 @pytest.mark.parametrize("sparse", [True, False])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_scores_of_labels(monkeypatch, layout, sparse):
-    monkeypatch.setattr(scan_module, "_MOST_PAIRS", 11)
+    monkeypatch.setattr(scan_module, "_MOST_ENTRIES", 11)
     rng = np.random.default_rng(2)
     weights, W, b = weights_in_layout(rng, 37, 5, layout)
     X = rng.standard_normal((9, 5)) * (rng.random((9, 5)) < 0.6)
@@ -109,6 +110,32 @@ def test_the_normaliser_of_sparse_weights_where_differences_cancel(height):
     np.testing.assert_allclose(
         found.log_normaliser, logsumexp(S[:, 2:], axis=1), rtol=1e-12, atol=1e-12
     )
+
+
+@pytest.mark.parametrize("far", [900.0, -900.0])
+def test_sparse_weights_whose_biases_are_far_apart(far):
+    """Exponentials relative to the largest bias underflow; those relative to the score do not."""
+    b = np.array([0.0, far, 1.0])
+    W = np.array([[0.0], [-far], [0.0]])
+    found = scan(in_layout(None, W, b, "sparse"), np.array([[1.0], [0.0], [2.0]]), 2)
+    S = np.array([[1.0], [0.0], [2.0]]) @ W.T + b
+    np.testing.assert_allclose(found.log_normaliser, logsumexp(S, axis=1), rtol=1e-13)
+    np.testing.assert_array_equal(found.codes, np.argsort(-S, axis=1, kind="stable")[:, :2])
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_losses_are_not_below_zero_and_ties_count_as_found(dense):
+    rng = np.random.default_rng(6)
+    K, d = 30, 20
+    W = np.repeat(rng.standard_normal((1, d)), K, axis=0)  # all classes alike
+    X = rng.standard_normal((50, d))
+    y = rng.integers(K, size=50)
+    rows = X if dense else sp.csr_matrix(X)
+    alike = in_layout(rng, W, np.zeros(K), "class" if dense else "block")
+    assert evaluate(alike, rows, y)["top_5_error"] == 0.0
+    certain = in_layout(rng, 100 * rng.standard_normal((K, d)), np.zeros(K), "class")
+    best = scan(certain, rows).codes[:, 0]
+    assert losses(certain, rows, best).min() >= 0.0
 
 
 def test_large_scores_do_not_overflow_and_small_ones_are_counted():

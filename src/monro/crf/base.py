@@ -31,6 +31,7 @@ from monro.fitting.path import needs_path
 from monro.fitting.run import LabelledRows, Run, with_mean_one
 from monro.rows import Array
 from monro.saving.container import Contents
+from monro.saving.estimator import check_can_continue
 
 _MOST_WEIGHTS = 1 << 33
 
@@ -70,11 +71,7 @@ class Tagger(FittedTagger):
         """Return the features and tags of an earlier fit to continue from, if there was one."""
         if not hasattr(self, "_fitted"):
             return None
-        if self._fitted.state is None:
-            raise ValueError(
-                "the model was saved with inference=True: it has no state to continue from; load "
-                "one that was saved without, or fit anew"
-            )
+        check_can_continue(self)
         features = self._fitted.features
         for name, now, then in (
             ("solver", self.solver, self.solver_),
@@ -101,6 +98,8 @@ class Tagger(FittedTagger):
 
         With `in_files`, `read` is given a temporary folder, made in `folder`, for the corpus.
         """
+        if earlier is None:
+            self.__dict__.pop("_predictions_only", None)
         with ExitStack() as stack:
             temporary = None
             if in_files:

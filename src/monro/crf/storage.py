@@ -51,7 +51,9 @@ def to_contents(tagger: Any) -> Contents:
     contents.arrays["pair_keys"] = features.pairs.keys
     _put_texts("names", features.names, contents)
     _put_texts("pair_names", features.pair_names, contents)
-    contents.about["state"] = flatten("state", fit.state, contents.arrays, STATES)
+    contents.about["state"] = flatten(
+        "state", fit.weights if fit.state is None else fit.state, contents.arrays, STATES
+    )
     return contents
 
 

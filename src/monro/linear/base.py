@@ -59,6 +59,7 @@ from monro.penalties import ElasticNet, Penalty, Ridge
 from monro.progress import Progress
 from monro.rows import Array
 from monro.saving.container import Contents
+from monro.saving.estimator import check_can_continue
 
 Solutions = Sequence[tuple[Array, float]]  # the weights and the intercept of each model
 
@@ -113,11 +114,14 @@ class LinearBase(Estimator):
     def _fit(self, rows: LabelledRows, checkpoint: str | Path | None = None) -> Self:
         """Train for up to max_epochs, or max_steps, on checked rows."""
         self.__dict__.pop("_layout", None)  # that of an earlier fit
+        if not self.warm_start:
+            self.__dict__.pop("_predictions_only", None)
         *models, width = self._coef_shape()
+        many = prod(models) > 1
         require_memory(
             8 * prod(models) * width,
-            f"weights of {prod(models):,} models × {width:,} features",
-            "use fewer columns (select or hash features) or fewer classes",
+            "weights of " + (f"{prod(models):,} models × " if many else "") + f"{width:,} features",
+            "use fewer columns (select or hash features)" + (" or fewer classes" if many else ""),
         )
         run = Run.start(self, rows.without_zero_weights(), checkpoint, STATES)
         begin: Solutions = ()
@@ -355,6 +359,7 @@ class LinearBase(Estimator):
         """Return the solutions of an earlier fit, one for each problem, if there was one."""
         if not hasattr(self, "coef_"):
             return None
+        check_can_continue(self)
         coef = np.atleast_2d(dense_coef(self))
         if coef.shape != (len(problems), problems[0].n_features):
             raise ValueError(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from monro.mapped.chunked_arrays import CHUNK, is_mapped, map_file
+from monro.mapped.chunked_arrays import CHUNK, chunks, is_mapped, map_file
 from monro.mapped.page_requests import reading_rows
 from monro.rows import Array
 
@@ -64,6 +64,14 @@ def chunk_bounds(X: Any, nonzeros: int = 1 << 22) -> Iterator[tuple[int, int]]:
         stop = min(n, max(start + 1, stop))
         yield start, stop
         start = stop
+
+
+def count_used_columns(X: Any) -> int:
+    """Return the number of columns of a CSR matrix that have entries."""
+    used = np.zeros(X.shape[1], bool)
+    for chunk in chunks(X.indices):
+        used[chunk] = True
+    return int(np.count_nonzero(used))
 
 
 def load_rows(X: Any, rows: Array) -> Any:

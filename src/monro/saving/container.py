@@ -16,6 +16,7 @@ from monro.memory import free_memory, require_memory
 from monro.saving.atomic import atomic_path
 
 VERSION = 1
+_WITH_ROUNDED_WEIGHTS = 2  # of files that version 1 cannot read
 _LONGEST_HEADER = 1 << 30
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -49,7 +50,7 @@ def write_container(path: str | Path, kind: str, contents: Contents) -> None:
     arrays = {name: _native(array) for name, array in contents.arrays.items()}
     header = {
         "monro": kind,
-        "version": str(VERSION),
+        "version": str(_WITH_ROUNDED_WEIGHTS if "rounded" in contents.about else VERSION),
         "about": text,
         "digest": _digest(arrays, text),
     }
@@ -97,19 +98,18 @@ def read_container(path: str | Path, kind: str, mapped: bool | None = False) -> 
         what = f"it is a monro {found}" if found else "its arrays are not those of monro"
         raise ModelFileError(f"{path}: this is not a monro {kind}: {what}")
     version = header.get("version", "")
-    if not version.isdigit() or int(version) > VERSION:
+    if not version.isdigit() or int(version) > _WITH_ROUNDED_WEIGHTS:
         raise ModelFileError(
-            f"{path}: the file is of version {version or '?'}, this monro reads up to {VERSION}; "
+            f"{path}: the file is of version {version or '?'}, this monro reads up to "
+            f"{_WITH_ROUNDED_WEIGHTS}; "
             "install a newer monro"
         )
     if mapped is None:
-        mapped = layout.size > (free_memory() or sys.maxsize)
+        free = free_memory()
+        mapped = free is not None and layout.size > free
     if not mapped:
-        require_memory(
-            layout.size,
-            f"{path}: its arrays",
-            "free memory, or leave them in the file (mapped=True)",
-        )
+        cure = ", or leave them in the file (mapped=True)" if kind == "model" else ""
+        require_memory(layout.size, f"{path}: its arrays", f"free memory{cure}")
     try:
         arrays = _mapped_arrays(Path(path), layout) if mapped else load_file(path)
         text = header["about"]

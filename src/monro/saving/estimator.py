@@ -10,6 +10,7 @@ import numpy as np
 
 from monro.errors import ModelFileError
 from monro.mapped.chunked_arrays import chunks
+from monro.memory import require_memory
 from monro.rows import Array
 from monro.saving.container import Contents, is_in_file, read_container, write_container
 
@@ -28,6 +29,8 @@ def save(estimator: Any, path: str | Path, inference: bool = False) -> None:
     contents = estimator._to_contents()
     if inference:
         estimator._keep_predictions(contents)
+    if inference or is_for_predictions(estimator):
+        contents.about["inference"] = True
     contents.about["class"] = type(estimator).__name__
     write_container(path, "model", contents)
 
@@ -42,12 +45,14 @@ def load(path: str | Path, *, mapped: bool | None = None) -> Any:
     mapped : bool, optional
         Whether arrays stay in the file, and are read from there as predictions need them: then
         loading takes no time, and the model may be larger than memory, but damage to the numbers in
-        the file is not noticed. By default only if memory has no room for them.
+        the file is not noticed. By default only if memory has no room for them. The weights of
+        taggers, of sparse models and of files for predictions only are converted, in memory.
 
     Returns
     -------
     CRFTagger, ChoiceModel, LinearClassifier, LinearRegressor or SoftmaxClassifier
-        The saved estimator: it makes the same predictions, and can continue its training.
+        The saved estimator: it makes the same predictions, and can continue its training, unless
+        it was saved with ``inference=True``.
 
     Raises
     ------
@@ -75,17 +80,34 @@ def load(path: str | Path, *, mapped: bool | None = None) -> Any:
         raise ModelFileError(f"{path}: this monro has no {name!r}; install a newer monro")
     estimator = getattr(import_module(ESTIMATORS[name]), name)()
     try:
-        _undo_rounding(contents)
+        _undo_rounding(path, contents)
         estimator._from_contents(contents)
+        if contents.about.get("inference"):
+            estimator._predictions_only = True
     except (KeyError, TypeError, ValueError, IndexError, AttributeError):
         raise ModelFileError(f"{path}: the file is damaged; copy it again, or fit again") from None
     return estimator
+
+
+def is_for_predictions(estimator: Any) -> bool:
+    """Return whether an estimator was read from a file that `save(inference=True)` wrote."""
+    return bool(getattr(estimator, "_predictions_only", False))
+
+
+def check_can_continue(estimator: Any) -> None:
+    """Raise ValueError if training cannot continue from where the estimator's fit ended."""
+    if is_for_predictions(estimator):
+        raise ValueError(
+            "the model was saved with inference=True: it has no state to continue from; load one "
+            "that was saved without, or fit anew"
+        )
 
 
 # ------------------------------------------------------------------------- half-precision weights
 
 _HALF = ".half"
 _LARGEST_EXPONENT = 15  # of the largest number in half precision
+_LEAST_EXPONENT = -1000  # of units
 
 
 def round_to_half(contents: Contents, names: Iterable[str]) -> None:
@@ -97,7 +119,8 @@ def round_to_half(contents: Contents, names: Iterable[str]) -> None:
     for name in names:
         array = contents.arrays.pop(name)
         largest = max(float(np.abs(part).max(initial=0.0)) for part in chunks(array.ravel()))
-        unit = 2.0 ** (np.frexp(largest)[1] - _LARGEST_EXPONENT) if largest > 0.0 else 1.0
+        exponent = max(int(np.frexp(largest)[1]) - _LARGEST_EXPONENT, _LEAST_EXPONENT)
+        unit = 2.0**exponent
         half = np.empty(array.shape, np.float16)
         for part, given in zip(chunks(half.ravel()), chunks(array.ravel()), strict=True):
             part[:] = given / unit
@@ -105,8 +128,14 @@ def round_to_half(contents: Contents, names: Iterable[str]) -> None:
         rounded[name] = {"dtype": array.dtype.name, "unit": unit}
 
 
-def _undo_rounding(contents: Contents) -> None:
-    for name, kept in contents.about.pop("rounded", {}).items():
+def _undo_rounding(path: str | Path, contents: Contents) -> None:
+    rounded = contents.about.pop("rounded", {})
+    sizes = [
+        contents.arrays[name + _HALF].size * np.dtype(kept["dtype"]).itemsize
+        for name, kept in rounded.items()
+    ]
+    require_memory(sum(sizes), f"{path}: weights in full precision", "free memory")
+    for name, kept in rounded.items():
         array = contents.arrays.pop(name + _HALF).astype(kept["dtype"])
         array *= kept["unit"]
         contents.arrays[name] = array

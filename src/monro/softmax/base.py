@@ -31,11 +31,12 @@ from monro.fitting.splits import (
     times_judged,
 )
 from monro.mapped.chunked_arrays import count_codes, is_mapped
-from monro.mapped.matrices import in_memory
-from monro.memory import require_memory
+from monro.mapped.matrices import count_used_columns, in_memory
+from monro.memory import has_room, require_memory
 from monro.progress import Progress
 from monro.rows import Array
 from monro.saving.checkpoint import fingerprint
+from monro.saving.estimator import check_can_continue
 from monro.softmax.kernel.layout import sparse_if_mostly_zero
 from monro.softmax.kernel.state import State
 from monro.softmax.model import Weights, class_weights
@@ -108,14 +109,22 @@ class SoftmaxBase(PosteriorSummary):
     def _fewest_features(self) -> int:
         return 0 if self._traits.is_adaptive and self.fit_intercept else 1
 
-    def _require_memory(self, n_classes: int, n_features: int, copies: int) -> None:
-        """Raise NotEnoughMemoryError unless the weights, so many times, have room."""
-        each = n_lanes(n_classes) * n_features * np.dtype(self.dtype).itemsize
+    def _require_memory(self, n_classes: int, X: Any, copies: int) -> None:
+        """Raise NotEnoughMemoryError unless the weights, so many times, have room.
+
+        Pages of weights that no row touches take no memory.
+        """
+        each = n_lanes(n_classes) * np.dtype(self.dtype).itemsize
         if self._traits.is_full_batch:
-            each, copies = n_classes * n_features * 8, LBFGS_COPIES
+            each, copies = n_classes * 8, LBFGS_COPIES
+        width = X.shape[1]
+        if has_room(copies * each * width):
+            return
+        if sp.issparse(X) and not self._traits.is_full_batch:
+            width = count_used_columns(X)
         require_memory(
-            copies * each,
-            f"weights of {n_classes:,} classes × {n_features:,} features"
+            copies * each * width,
+            f"weights of {n_classes:,} classes × {width:,} features"
             + (f", {copies} times," if copies > 1 else ""),
             "use fewer columns (select or hash features) or fewer classes",
         )
@@ -140,7 +149,7 @@ class SoftmaxBase(PosteriorSummary):
         if earlier is None:
             self._forget()
         copies = 1 + (self.alpha == "auto" or bool(self.early_stopping))
-        self._require_memory(classes.size, rows.X.shape[1], copies)
+        self._require_memory(classes.size, rows.X, copies)
         self.classes_ = classes
         self.history_ = []
         if needs_path(self, continues=earlier is not None):
@@ -362,6 +371,7 @@ class SoftmaxBase(PosteriorSummary):
 
     def _earlier(self) -> SoftmaxFit | None:
         """Return the result of an earlier fit, if there was one."""
+        check_can_continue(self)
         earlier: SoftmaxFit | None = getattr(self, "_fitted", None)
         if earlier is not None and sp.issparse(earlier.weights.W):
             raise ValueError("the model is sparse: call densify before you train it further")
@@ -369,7 +379,7 @@ class SoftmaxBase(PosteriorSummary):
 
     def _forget(self) -> None:
         """Delete the result of an earlier fit: if this one fails, there is no model."""
-        for name in ("_fitted", "_layout"):
+        for name in ("_fitted", "_layout", "_predictions_only"):
             self.__dict__.pop(name, None)
 
     def _continue(
@@ -400,11 +410,13 @@ class SoftmaxBase(PosteriorSummary):
             return self
         earlier = self._earlier()
         if earlier is None:
+            self._require_memory(classes.size, rows.X, 1)
             width = rows.X.shape[1]
-            self._require_memory(classes.size, width, 1)
             weights = zero_weights(sp.issparse(rows.X), classes.size, width, self.dtype)
             self.history_ = []
         else:
+            if classes.size > self.classes_.size:
+                self._require_memory(classes.size, rows.X, 1)
             weights = add_classes(earlier.weights, self.classes_, classes)
         scaled = earlier is not None and earlier.scaled
         if scaled and self.alpha == "auto":

@@ -23,6 +23,7 @@ from monro.softmax.scan import label_scores, scan
 _CALIBRATION_BINS = 15
 _NODES = 40  # of quadratures under a variational distribution
 _CHUNK_DRAWS = 1 << 20  # of the noise, made at a time
+_ROUNDING = 1e-12  # by which scores of a class may differ, relative to their size
 _DEPTHS = (1, 3, 5)  # k of precision and nDCG at k
 
 
@@ -43,7 +44,9 @@ def log_probabilities_of_pairs(
     if log_probabilities.have_normaliser:
         if log_normaliser is None:
             log_normaliser = scan(weights, X, 1, n_jobs).log_normaliser
-        return label_scores(weights, X, row_of, codes) - log_normaliser[row_of]
+        # The two are rounded differently: the difference may be above 0 in the last digits.
+        own = label_scores(weights, X, row_of, codes)
+        return np.asarray(np.minimum(own - log_normaliser[row_of], 0.0))
 
     def reduce(S: Array, rows: slice) -> Array:
         mine = slice(*np.searchsorted(row_of, [rows.start, rows.stop]))
@@ -191,7 +194,9 @@ def evaluate(
     log_p = log_probabilities_of_pairs(weights, X, pairs, link, n_jobs, found.log_normaliser)
     loss, confidence = -log_p[::2], np.exp(log_p[1::2])
     own = label_scores(weights, X, np.arange(n), codes)
-    top_5 = (found.codes == codes[:, None]).any(axis=1) | (found.scores[:, -1] <= own)
+    fifth = found.scores[:, -1]
+    tied = own >= fifth - _ROUNDING * np.maximum(1.0, np.abs(fifth))
+    top_5 = (found.codes == codes[:, None]).any(axis=1) | tied
     right = best == codes
     weight = np.full(n, 1.0 / n) if sample_weight is None else sample_weight / sample_weight.sum()
     bins = np.minimum((confidence * _CALIBRATION_BINS).astype(int), _CALIBRATION_BINS - 1)

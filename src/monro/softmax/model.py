@@ -149,8 +149,13 @@ class LogProbabilities(NamedTuple):
 
     def of_pairs(self, S: Array, rows: slice, row_of: Array, codes: Array) -> Array:
         """Return ``log p_k`` of pairs of a row of the chunk and a class."""
+        # As many pairs at a time as there are rows: of each the scores are copied.
+        parts = [slice(a, a + S.shape[0]) for a in range(0, codes.size, S.shape[0])]
         each = [
-            label_log_probability(drawn[row_of], codes, self.link) for drawn in self._draws(S, rows)
+            np.concatenate(
+                [label_log_probability(drawn[row_of[p]], codes[p], self.link) for p in parts]
+            )
+            for drawn in self._draws(S, rows)
         ]
         return _log_mean(each)
 

@@ -9,7 +9,7 @@ weight for a class, the score is the bias: with A the other classes,
 ``Σ_k e^{s_k} = Σ_k e^{b_k} + Σ_{k∈A} (e^{s_k} - e^{b_k})``.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from typing import Any, NamedTuple
@@ -20,14 +20,15 @@ import scipy.sparse as sp
 from monro._jit import kernel, lanes_leaf, leaf, prefetch_element
 from monro._math import exp_of_negative
 from monro.blocks import LANES, lanes_dot
-from monro.mapped.matrices import slice_rows
+from monro.mapped.matrices import chunk_bounds, slice_rows
 from monro.rows import Array, Sparse, as_rows
 from monro.softmax.model import CHUNK_CLASSES, Weights, slot_scores
 
 MOST_BEST = 1000  # classes to be found; of more, sorting all scores is faster
 _BATCH_ROWS = 1 << 10  # share the reading of weights; more if that makes fewer scores than these:
 _BATCH_SCORES = 1 << 22  # computed at a time by a thread
-_MOST_PAIRS = 1 << 20  # whose scores are computed at a time, fewer if they need copies of weights
+_MOST_RANGES = 16  # of classes: each has best classes of its own
+_MOST_ENTRIES = 1 << 20  # of rows, or of copies of weights, in double precision at a time
 _AHEAD = 3  # rows, whose weights are prefetched
 
 
@@ -157,7 +158,6 @@ def scores_of_pairs(
 
 # ---------------------------------------------------------------------------------- sparse weights
 
-_FEWEST_ROWS, _MOST_ROWS = 16, 1 << 16  # of a thread, at a time
 _FEWEST_BIASES = 1 << 12  # sorted; if that does not decide, all classes are looked at
 _LEAST_REST = 1e-3  # of Σ_k e^{b_k}, that differences may leave; a smaller sum is computed anew
 
@@ -198,16 +198,16 @@ def _touch(rows: Sparse, i: int, lists: Sparse, biases: _Biases, touched: _Touch
 
 @leaf
 def _look_at_all(i: int, biases: _Biases, touched: _Touched, codes: Array, scores: Array) -> float:
-    """Find the best of all classes; return the sum of the exponentials of those not touched."""
+    """Find the best of all classes; return the mass of those not touched."""
     scores[:] = -np.inf
-    rest = 0.0
     for code in range(biases.bias.size):
-        if touched.row[code] == i + 1:
-            _insert(codes, scores, code, touched.score[code])
-        else:
-            _insert(codes, scores, code, biases.bias[code])
-            rest += biases.exponential[code]
-    return rest
+        known = touched.row[code] == i + 1
+        _insert(codes, scores, code, touched.score[code] if known else biases.bias[code])
+    mass = 0.0
+    for code in range(biases.bias.size):
+        if touched.row[code] != i + 1:
+            mass += np.exp(biases.bias[code] - scores[0])
+    return mass
 
 
 @kernel
@@ -230,9 +230,10 @@ def scan_lists(
             if touched.row[code] != i + 1 and not _insert(codes, scores, code, biases.bias[code]):
                 found_all = True
                 break
-        if rest < _LEAST_REST * biases.total or not found_all:
-            rest = _look_at_all(i, biases, touched, codes, scores)
-        mass = rest * np.exp(largest - scores[0]) if rest > 0.0 else 0.0
+        if found_all and rest >= _LEAST_REST * biases.total:
+            mass = rest * np.exp(largest - scores[0])
+        else:
+            mass = _look_at_all(i, biases, touched, codes, scores)
         for t in range(n):
             mass += np.exp(touched.score[touched.codes[t]] - scores[0])
         found.mass[i] = mass
@@ -264,7 +265,8 @@ def scores_in_lists(
 
 
 def _as_lists(weights: Weights) -> Sparse:
-    return Sparse(*as_rows(weights.W.T))
+    W: Any = weights.W
+    return Sparse(*as_rows(W.T.tocsr()))
 
 
 def _sparse_rows(X: Any) -> Sparse:
@@ -273,7 +275,7 @@ def _sparse_rows(X: Any) -> Sparse:
 
 def _scan_sparse(weights: Weights, X: Any, k: int, n_jobs: int) -> Scan:
     """Return the result of `scan` for sparse weights."""
-    n, n_classes = X.shape[0], weights.n_classes
+    n_classes = weights.n_classes
     bias = weights.bias.astype(np.float64)
     few = min(n_classes, max(_FEWEST_BIASES, 2 * k))
     high = np.flatnonzero(bias >= np.partition(bias, n_classes - few)[n_classes - few])
@@ -289,9 +291,9 @@ def _scan_sparse(weights: Weights, X: Any, k: int, n_jobs: int) -> Scan:
         scan_lists(_sparse_rows(slice_rows(X, start, stop)), lists, biases, touched, found)
         return found
 
-    parts = max(min(n_jobs, n // _FEWEST_ROWS), -(-n // _MOST_ROWS))
-    borders = np.linspace(0, n, parts + 1).astype(int).tolist()
-    results = _run(work, borders[:-1], borders[1:], n_jobs=n_jobs)
+    entries = X.nnz if sp.issparse(X) else X.size
+    parts = zip(*chunk_bounds(X, min(_MOST_ENTRIES, -(-entries // n_jobs))), strict=True)
+    results = _run(work, *parts, n_jobs=n_jobs)
     codes, scores, mass = (np.concatenate(each) for each in zip(*results, strict=True))
     return Scan(codes, scores, scores[:, 0] + np.log(mass))
 
@@ -312,7 +314,8 @@ def scan(weights: Weights, X: Any, k: int = 1, n_jobs: int = 1) -> Scan:
     class_of[weights.slots] = np.arange(weights.n_classes)
     many = max(_BATCH_ROWS, _BATCH_SCORES // n_slots)
     batches = [(a, min(a + many, n)) for a in range(0, n, many)]
-    wide = -(-_BATCH_SCORES // (min(n, many) * CHUNK_CLASSES)) * CHUNK_CLASSES
+    fewest = max(_BATCH_SCORES // min(n, many), n_slots // _MOST_RANGES, 1)
+    wide = -(-fewest // CHUNK_CLASSES) * CHUNK_CLASSES
     ranges = [(a, min(a + wide, n_slots)) for a in range(0, n_slots, wide)]
 
     def work(batch: tuple[int, int], part: tuple[int, int]) -> _Found:
@@ -321,8 +324,7 @@ def scan(weights: Weights, X: Any, k: int = 1, n_jobs: int = 1) -> Scan:
         return found
 
     parts = _run(work, *zip(*product(batches, ranges), strict=True), n_jobs=n_jobs)
-    step = len(ranges)
-    merged = [_merged(parts[a : a + step], k) for a in range(0, len(parts), step)]
+    merged = [_merged([next(parts) for _ in ranges], k) for _ in batches]
     return Scan(*(np.concatenate(each) for each in zip(*merged, strict=True)))
 
 
@@ -331,12 +333,13 @@ def _nothing(n_rows: int, k: int, no_class: int) -> _Found:
     return _Found(np.full(shape, no_class), np.full(shape, -np.inf), np.zeros(n_rows))
 
 
-def _run(work: Callable[..., _Found], *tasks: Sequence[Any], n_jobs: int) -> list[_Found]:
-    """Return the results of all tasks, given by their arguments, in order."""
+def _run(work: Callable[..., _Found], *tasks: Sequence[Any], n_jobs: int) -> Iterator[_Found]:
+    """Yield the results of all tasks, given by their arguments, in order."""
     if n_jobs == 1 or len(tasks[0]) == 1:
-        return list(map(work, *tasks))
-    with ThreadPoolExecutor(n_jobs) as pool:
-        return list(pool.map(work, *tasks))
+        yield from map(work, *tasks)
+    else:
+        with ThreadPoolExecutor(n_jobs) as pool:
+            yield from pool.map(work, *tasks)
 
 
 def label_scores(weights: Weights, X: Any, row_of: Array, codes: Array) -> Array:
@@ -345,18 +348,16 @@ def label_scores(weights: Weights, X: Any, row_of: Array, codes: Array) -> Array
     slots, own = weights.slots[codes].astype(np.int64), np.empty(codes.size)
     by_blocks, by_lists = _by_blocks(weights, X), sp.issparse(W)
     lists: Any = _as_lists(weights) if by_lists else None
-    size = _MOST_PAIRS if by_blocks or by_lists else max(1, _MOST_PAIRS // X.shape[1])
-    for start in range(0, codes.size, size):
-        pairs = slice(start, start + size)
-        first, last = row_of[pairs][0], row_of[pairs][-1]
-        rows, of = slice_rows(X, first, last + 1).astype(np.float64), row_of[pairs] - first
+    for start, stop in chunk_bounds(X, _MOST_ENTRIES):
+        pairs = slice(*np.searchsorted(row_of, [start, stop]))
+        rows, of = slice_rows(X, start, stop).astype(np.float64), row_of[pairs] - start
         if by_blocks:
             z, rows = np.empty(LANES), Sparse(*as_rows(rows))
             scores_of_pairs(rows, W, scale, bias, of, slots[pairs], z, own[pairs])
         elif by_lists:
             scores_in_lists(_sparse_rows(rows), lists, bias, of, slots[pairs], own[pairs])
         else:
-            own[pairs] = _products(rows[of], _rows_of(W, slots[pairs]))
+            own[pairs] = _products(rows, of, W, slots[pairs])
             own[pairs] = own[pairs] * scale[slots[pairs]] + bias[slots[pairs]]
     return own
 
@@ -366,16 +367,15 @@ def _by_blocks(weights: Weights, X: Any) -> bool:
     return not sp.issparse(weights.W) and weights.W.ndim == 3 and sp.issparse(X)
 
 
-def _rows_of(W: Any, slots: Array) -> Any:
-    """Return the weights of slots, ``[slot, feature]``."""
-    return W[slots // LANES, :, slots % LANES] if W.ndim == 3 else W[slots]
-
-
-def _products(A: Any, B: Any) -> Array:
-    """Return the inner product of each row of A, which may be sparse, with that of B."""
-    if sp.issparse(A):
-        return np.asarray(A.multiply(B).sum(axis=1)).ravel()
-    return np.asarray(np.einsum("ij,ij->i", A, B))
+def _products(rows: Any, of: Array, W: Array, slots: Array) -> Array:
+    """Return the inner products of pairs of a row and the weights of a slot."""
+    found, size = np.empty(slots.size), max(1, _MOST_ENTRIES // rows.shape[1])
+    for start in range(0, slots.size, size):
+        part = slice(start, start + size)
+        A, s = rows[of[part]], slots[part]
+        B = W[s // LANES, :, s % LANES] if W.ndim == 3 else W[s]
+        found[part] = A.multiply(B).sum(axis=1).ravel() if sp.issparse(A) else (A * B).sum(axis=1)
+    return found
 
 
 def _scan_part(

@@ -281,7 +281,7 @@ def test_a_newer_file_asks_for_a_newer_monro(model_file, monkeypatch):
     X, y = make_data()
     LinearClassifier(alpha=1e-5, random_state=0).fit(X, y).save(model_file)
     monkeypatch.undo()
-    assert "is of version 7, this monro reads up to 2; install a newer monro" in failure(model_file)
+    assert "is of version 7, this monro reads up to 3; install a newer monro" in failure(model_file)
 
 
 def test_an_unknown_estimator_asks_for_a_newer_monro(tmp_path):

@@ -231,6 +231,12 @@ def _convert_softmax(scope: Any, operator: Any, container: Any) -> None:
             "and scores"
         )
     weights = model._weights()
+    if weights.calibration is not None and not raw:
+        raise ValueError(
+            "label_weight='independent': probabilities of labels that are questions of their own "
+            "are in no graph; convert with options={SoftmaxClassifier: {'raw_scores': True}} for "
+            "labels and scores"
+        )
     scores = graph.scores(model._class_weights(), weights.bias[weights.slots])
     graph.label(scores)
     if raw:

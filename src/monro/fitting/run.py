@@ -75,6 +75,8 @@ class Run:
         Rows whose loss decides when to stop.
     conditioning : Conditioning
         Of the columns, measured on the training rows. All rows here are as they were given.
+    most_epochs : int, optional
+        So many are enough, even if the estimator allows for more.
     """
 
     estimator: Any
@@ -83,6 +85,7 @@ class Run:
     checkpoint: Checkpoint | None = None
     held_out: LabelledRows | None = None
     conditioning: Conditioning = AS_GIVEN
+    most_epochs: int | None = None
 
     @classmethod
     def start(
@@ -131,7 +134,8 @@ class Run:
         """The most epochs to take: max_epochs, or as many as max_steps begins."""
         steps: int | None = getattr(self.estimator, "max_steps", None)
         if steps is None:
-            return int(self.estimator.max_epochs)
+            most = int(self.estimator.max_epochs)
+            return most if self.most_epochs is None else min(most, self.most_epochs)
         return -(-steps // self.rows.y.size)
 
     @property

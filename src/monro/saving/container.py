@@ -16,7 +16,8 @@ from monro.memory import free_memory, require_memory
 from monro.saving.atomic import atomic_path
 
 VERSION = 1
-_WITH_ROUNDED_WEIGHTS = 2  # of files that version 1 cannot read
+# Of files that earlier versions cannot read: with rounded weights; with sparse ones by feature.
+_WITH_ROUNDED_WEIGHTS, _WITH_LISTS = 2, 3
 _LONGEST_HEADER = 1 << 30
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -41,6 +42,13 @@ def _native(array: Array) -> Array:
     return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
 
 
+def _version_of(contents: Contents) -> int:
+    """Return the lowest version of monro's files that has what the contents need."""
+    if "lists" in contents.about:
+        return _WITH_LISTS
+    return _WITH_ROUNDED_WEIGHTS if "rounded" in contents.about else VERSION
+
+
 def write_container(path: str | Path, kind: str, contents: Contents) -> None:
     """Write a file of a kind ("model" or "checkpoint") atomically."""
     from safetensors import SafetensorError
@@ -50,7 +58,7 @@ def write_container(path: str | Path, kind: str, contents: Contents) -> None:
     arrays = {name: _native(array) for name, array in contents.arrays.items()}
     header = {
         "monro": kind,
-        "version": str(_WITH_ROUNDED_WEIGHTS if "rounded" in contents.about else VERSION),
+        "version": str(_version_of(contents)),
         "about": text,
         "digest": _digest(arrays, text),
     }
@@ -98,11 +106,10 @@ def read_container(path: str | Path, kind: str, mapped: bool | None = False) -> 
         what = f"it is a monro {found}" if found else "its arrays are not those of monro"
         raise ModelFileError(f"{path}: this is not a monro {kind}: {what}")
     version = header.get("version", "")
-    if not version.isdigit() or int(version) > _WITH_ROUNDED_WEIGHTS:
+    if not version.isdigit() or int(version) > _WITH_LISTS:
         raise ModelFileError(
             f"{path}: the file is of version {version or '?'}, this monro reads up to "
-            f"{_WITH_ROUNDED_WEIGHTS}; "
-            "install a newer monro"
+            f"{_WITH_LISTS}; install a newer monro"
         )
     if mapped is None:
         free = free_memory()

@@ -40,7 +40,7 @@ from monro.saving.estimator import check_can_continue
 from monro.softmax.kernel.layout import sparse_if_mostly_zero
 from monro.softmax.kernel.state import State
 from monro.softmax.model import Weights, class_weights
-from monro.softmax.parameters import in_units_of_columns
+from monro.softmax.parameters import in_units_of_columns, refused_for_observed
 from monro.softmax.plan import Plan
 from monro.softmax.posterior_summary import PosteriorSummary
 from monro.softmax.sampling.class_order import assign_slots, sums_by_class
@@ -64,7 +64,7 @@ from monro.softmax.training.lbfgs import COPIES as LBFGS_COPIES
 from monro.softmax.training.lbfgs import fit_lbfgs
 from monro.softmax.training.monitoring import LossSample, sample_for_loss
 from monro.softmax.training.path_model import SoftmaxPathModel, strongest_l1
-from monro.softmax.training.planning import STREAM_ALPHA, explain, make_plan
+from monro.softmax.training.planning import STREAM_ALPHA, explain, make_plan, size_of_dense
 from monro.softmax.training.problem import SoftmaxProblem, in_precision, make_problem
 from monro.softmax.training.rate import choose_rate, theorem_rate
 from monro.softmax.training.trainer import SoftmaxTrainer
@@ -87,6 +87,14 @@ def _has_blocks(plan: Plan, X: Any) -> bool:
 
 def _new_state(plan: Plan, problem: SoftmaxProblem) -> State:
     return new_softmax_state(plan, problem, sparse=_has_blocks(plan, problem.X))
+
+
+def _instead(estimator: Any, X: Any) -> str:
+    """Return what weights of observed pairs would take, if they are an alternative."""
+    if not sp.issparse(X) or refused_for_observed(estimator) is not None:
+        return ""
+    most = (2 * np.dtype(estimator.dtype).itemsize + 4) * X.nnz / 1e9
+    return f"; or weights='observed', which take at most {most:,.1f} GB"
 
 
 class SoftmaxBase(PosteriorSummary):
@@ -126,7 +134,7 @@ class SoftmaxBase(PosteriorSummary):
             copies * each * width,
             f"weights of {n_classes:,} classes × {width:,} features"
             + (f", {copies} times," if copies > 1 else ""),
-            "use fewer columns (select or hash features) or fewer classes",
+            "use fewer columns (select or hash features) or fewer classes" + _instead(self, X),
         )
 
     # ------------------------------------------------------------------------------------ one fit
@@ -240,7 +248,7 @@ class SoftmaxBase(PosteriorSummary):
             reset(self.init, plan, problem, state)
             if self.init == "auto" and self._traits.is_adaptive:
                 draw_initial_weights(state, problem, rng)
-        self._publish(plan)
+        self._publish(plan, n_classes)
         return make(
             plan=plan,
             state=state,
@@ -327,16 +335,17 @@ class SoftmaxBase(PosteriorSummary):
 
         return start_over
 
-    def _publish(self, plan: Plan) -> None:
+    def _publish(self, plan: Plan, n_classes: int) -> None:
         """Set the public attributes of the plan."""
         self.learning_rate_ = plan.eta0 if self._traits.takes_rate else None
-        self.plan_ = plan._asdict()
+        _, because = size_of_dense(n_classes, self.n_features_in_, self.dtype)
+        self.plan_ = plan._replace(because=because)._asdict()
 
     def _fit_lbfgs(self, run: Run, earlier: SoftmaxFit | None) -> Self:
         X, y, weight = run.rows
         given, n_classes = in_memory(X), self.classes_.size
         X = run.conditioning.apply(given, np.float64)
-        self._publish(make_plan(self, n_classes, 1.0))
+        self._publish(make_plan(self, n_classes, 1.0), n_classes)
         data = {"estimator": self, "X": given, "y": self.classes_[y]}
         context = self._init_callback_context()
         context.call_on_fit_task_begin(**data)
@@ -373,8 +382,29 @@ class SoftmaxBase(PosteriorSummary):
         """Return the result of an earlier fit, if there was one."""
         check_can_continue(self)
         earlier: SoftmaxFit | None = getattr(self, "_fitted", None)
+        if earlier is not None and earlier.pairs is not None:
+            raise ValueError(
+                "the model has weights of observed pairs: to train it further give "
+                "weights='observed'"
+            )
         if earlier is not None and sp.issparse(earlier.weights.W):
             raise ValueError("the model is sparse: call densify before you train it further")
+        return earlier
+
+    @property
+    def _has_observed_pairs(self) -> bool:
+        """Whether the fitted weights are of observed pairs only."""
+        return self._fitted.pairs is not None
+
+    def _earlier_observed(self) -> SoftmaxFit | None:
+        """Return the result of an earlier fit on observed pairs, if there was one."""
+        check_can_continue(self)
+        earlier: SoftmaxFit | None = getattr(self, "_fitted", None)
+        if earlier is not None and earlier.pairs is None:
+            raise ValueError(
+                "the model has weights for all pairs of features and classes: to train it further "
+                "give weights='dense'"
+            )
         return earlier
 
     def _forget(self) -> None:
@@ -461,7 +491,7 @@ class SoftmaxBase(PosteriorSummary):
         )
         with make(plan=slower, state=state, rng=rng, epochs_before=epochs_before) as trainer:
             train_batch(self, trainer)
-        self._publish(plan)
+        self._publish(plan, classes.size)
         self.classes_ = classes
         if not partial_state.damping[0]:
             partial_state = partial_state._replace(damping=np.array([plan.damping]))

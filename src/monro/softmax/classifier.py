@@ -23,8 +23,20 @@ from monro.mapped.matrices import select_rows
 from monro.rows import Array
 from monro.softmax.base import SoftmaxBase
 from monro.softmax.multilabel import expand, is_indicator, name_columns, read_indicator
+from monro.softmax.observed.fitting import (
+    Labels,
+    fit_observed,
+    partial_fit_observed,
+    takes_observed,
+)
+from monro.softmax.observed.pairs import LabelSets
 from monro.softmax.parameters import check_softmax_parameters
 from monro.softmax.solvers import SOLVERS, solvers_that
+
+_OTHER_CLASSES = (
+    "warm_start: the classes of y differ from those the model was fitted on; use "
+    "warm_start=False, or partial_fit, which takes new classes"
+)
 
 
 def _has_partial_fit(estimator: Any) -> bool:
@@ -145,6 +157,21 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         Precision of the weights.
     shuffle : bool
         Whether to visit the rows in a new random order each epoch.
+    weights : {"auto", "dense", "observed"}
+        "observed": a weight for each pair of a feature and a class that occurs in a training row,
+        and no other. Memory and the cost of a step do not depend on the number of classes, and all
+        classes are exact at each step. Steps are AdaGrad's, and a fit takes 10 epochs (of labels
+        that are questions of their own 6; of few rows more), or max_epochs if that is less. For the
+        default solver, link and sampling. "auto" is "observed" for sparse rows where dense weights
+        would take more than 1 GB. ``plan_["because"]`` says why.
+    min_pair_count : int
+        For "observed": pairs that occur in fewer rows have no weight.
+    label_weight : {"auto", "share", "one", "independent"}
+        How a matrix of labels counts. With "share" a row with n labels is n examples of weight
+        1/n, right for recall at k; with "one" of weight 1, right for precision at k. Both are one
+        softmax for all classes. With "independent", for weights="observed", each label is a
+        question of its own, with a squared hinge: best for precision at k, and each label has its
+        own probability. "auto" is "independent" for "observed", else "share".
     early_stopping : bool
         Hold out rows, monitor the log-loss of as many of them as cost little, stop when it no
         longer falls, and restore the best epoch. If these rows show that the model is
@@ -184,7 +211,11 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         With alpha="auto", the strength chosen.
     alpha_path_ : list of dict
         With alpha="auto", the strengths that were compared, from strong to weak: alpha, mean and
-        standard_error of the log-loss of the rows held out, nonzeros (of the weights).
+        standard_error of the log-loss of the rows held out (with independent labels, of 1 - nDCG at
+        5), nonzeros (of the weights).
+    calibration_ : list of float
+        With independent labels and alpha="auto": a, c and the least p of their log-odds
+        ``a logit p + c``, ``p = (1 + s)/2`` for a score s.
 
     References
     ----------
@@ -220,6 +251,14 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
     >>> left, right = np.abs(model.fit(X / 16, y).coef_).reshape(10, 8, 2, 4).mean(axis=(0, 1, 3))
     >>> bool(10 * left < right)
     True
+
+    Weights of observed pairs, here of 1,000 classes that have a feature each:
+
+    >>> import scipy.sparse as sp
+    >>> X = sp.identity(1000, format="csr")
+    >>> model = SoftmaxClassifier(weights="observed", alpha=1e-6, random_state=0)
+    >>> model.fit(X, range(1000)).coef_.nnz
+    1000
     """
 
     def __init__(
@@ -249,6 +288,9 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         scale: bool | str = "auto",
         dtype: str = "float32",
         shuffle: bool = True,
+        weights: str = "auto",
+        min_pair_count: int = 1,
+        label_weight: str = "auto",
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         warm_start: bool = False,
@@ -280,6 +322,9 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         self.scale = scale
         self.dtype = dtype
         self.shuffle = shuffle
+        self.weights = weights
+        self.min_pair_count = min_pair_count
+        self.label_weight = label_weight
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.warm_start = warm_start
@@ -307,9 +352,9 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
             reader, or an iterable of chunks ``(X, y)``, which is read once. Anything but a store is
             first converted to one in a temporary folder (docs/data.md).
         y : array of shape (n_rows,), or array or sparse matrix of shape (n_rows, n_labels)
-            Labels of at least two classes. In a matrix, 1 where a row has the label, else 0: a row
-            with n labels counts as n examples of weight 1/n, a row without labels is ignored. Its
-            columns are the labels 0, 1, 2, … or, in order, those of the parameter ``classes``.
+            Labels of at least two classes. In a matrix, 1 where a row has the label, else 0
+            (`label_weight` says how it counts); a row without labels is ignored. Its columns are
+            the labels 0, 1, 2, … or, in order, those of the parameter ``classes``.
             With Parquet and Arrow the name of the column of labels, by default as in
             `monro.data.read`; with a store or chunks, which contain them, None.
         sample_weight : array of shape (n_rows,), optional
@@ -343,9 +388,12 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         X, y, names = self._open(X, y, sample_weight)
         groups = None
         if is_indicator(y):
-            X, y, weight, classes, groups = self._examples(
-                X, y, sample_weight, not continues, self.classes
-            )
+            given = self._labelled(X, y, not continues, self.classes)
+            observed, why = takes_observed(self, given[0], given[2].size)
+            if observed:
+                rows, labels = self._label_sets(*given[:2], sample_weight)
+                return self._fit_observed(rows, labels, given[2], checkpoint, why, continues)
+            X, y, weight, classes, groups = self._examples(*given, sample_weight)
             codes = class_codes(y, classes, "is not among classes")
         else:
             X, y = validate_rows(self, X, y, reset=not continues, names=names)
@@ -359,14 +407,56 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
                 "classes; name the others in classes="
             )
         if continues and not np.array_equal(classes, self.classes_):
-            raise ValueError(
-                "warm_start: the classes of y differ from those the model was fitted on; use "
-                "warm_start=False, or partial_fit, which takes new classes"
-            )
+            raise ValueError(_OTHER_CLASSES)
         weight = apply_class_weight(weight, self.class_weight, classes, codes)
         if not weight.any():
             raise ValueError("sample_weight and class_weight leave no row a weight above 0")
-        return self._fit(LabelledRows(X, codes, weight), classes, checkpoint, groups)
+        rows = LabelledRows(X, codes, weight)
+        observed, why = takes_observed(self, X, classes.size)
+        if observed and groups is None:
+            labels = Labels(LabelSets.single(classes.size))
+            return self._fit_observed(rows, labels, classes, checkpoint, why, continues)
+        return self._fit(rows, classes, checkpoint, groups)
+
+    def _fit_observed(
+        self,
+        rows: LabelledRows,
+        labels: Labels,
+        classes: Array,
+        checkpoint: str | Path | None,
+        why: str,
+        continues: bool,
+    ) -> Self:
+        """Fit weights of observed pairs."""
+        if continues and not np.array_equal(classes, self.classes_):
+            raise ValueError(_OTHER_CLASSES)
+        fit_observed(self, rows, labels, classes, checkpoint, why)
+        return self
+
+    def _labelled(
+        self, X: Any, y: Any, reset: bool, named: Any, known: Any = None
+    ) -> tuple[Any, Any, Array]:
+        """Return rows, their matrix of labels, and the columns' labels."""
+        X = validate_rows(self, X, reset=reset)
+        Y = read_indicator(y, X.shape[0])
+        return X, Y, name_columns(Y.shape[1], named, known)
+
+    def _label_sets(self, X: Any, Y: Any, sample_weight: Any) -> tuple[LabelledRows, Labels]:
+        """Return the rows that have labels, and their sets of labels."""
+        weight = row_weights(sample_weight, X)
+        labelled = np.flatnonzero(np.diff(Y.indptr))
+        if labelled.size < X.shape[0]:
+            X, Y, weight = select_rows(X, labelled), Y[labelled], weight[labelled]
+        if self.class_weight is not None:
+            raise ValueError(
+                "class_weight: with weights of observed pairs a row of several labels has one "
+                "weight; give sample_weight, or weights='dense'"
+            )
+        if not weight.any():
+            raise ValueError("sample_weight leaves no row with a label a weight above 0")
+        counts = np.append(np.bincount(Y.indices, minlength=Y.shape[1]), labelled.size)
+        rows = LabelledRows(X, np.arange(weight.size), weight)
+        return rows, Labels(LabelSets.of_rows(Y), counts)
 
     def _declared(self, y: Array) -> Array:
         """Return the labels of the parameter `classes`, sorted; y are labels found in the data."""
@@ -374,17 +464,16 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         return np.unique(declared)
 
     def _examples(
-        self, X: Any, y: Any, sample_weight: Any, reset: bool, named: Any, known: Any = None
+        self, X: Any, Y: Any, labels: Array, sample_weight: Any
     ) -> tuple[Any, Array, Array, Array, Array]:
         """Return rows, labels and weights of single-label examples, and the columns' labels.
 
         The last array has the number of the row that each example was made of.
         """
-        X = validate_rows(self, X, reset=reset)
-        Y = read_indicator(y, X.shape[0])
-        labels = name_columns(Y.shape[1], named, known)
         rows, codes, share = expand(Y)
-        weight = row_weights(sample_weight, X)[rows] * share
+        weight = row_weights(sample_weight, X)[rows]
+        if self.label_weight != "one":
+            weight = weight * share
         return select_rows(X, rows), labels[codes], weight, labels, rows
 
     @available_if(_has_partial_fit)  # type: ignore[untyped-decorator]
@@ -432,12 +521,20 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         """
         check_softmax_parameters(self)
         first = not hasattr(self, "_fitted")
+        observed = self.weights == "observed" if first else self._has_observed_pairs
+        if observed and sample_id is not None:
+            raise ValueError("sample_id: weights of observed pairs have no local variables")
+        labels = None
         if is_indicator(y):
             if sample_id is not None:
                 raise ValueError("sample_id: with a matrix of labels a row is several examples")
             columns = self.classes if classes is None else classes
-            known = None if first else self.classes_
-            X, y, weight, classes, _ = self._examples(X, y, sample_weight, first, columns, known)
+            given = self._labelled(X, y, first, columns, None if first else self.classes_)
+            if observed:
+                rows, labels = self._label_sets(*given[:2], sample_weight)
+                X, y, weight, classes = rows.X, given[2], rows.weight, given[2]
+            else:
+                X, y, weight, classes, _ = self._examples(*given, sample_weight)
         else:
             X, y = validate_rows(self, X, y, reset=first)
             check_class_targets(y)
@@ -452,12 +549,21 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
             raise ValueError(
                 "partial_fit: one class is known so far, two are needed; name more in classes="
             )
+        if labels is not None:
+            labels = labels.renumbered(np.searchsorted(all_classes, classes), all_classes.size)
+            partial_fit_observed(self, rows, labels, all_classes)
+            return self
         codes = np.searchsorted(all_classes, y)
         ids = None if sample_id is None else self._check_ids(sample_id, y.size)
         weight = apply_class_weight(
             weight, self.class_weight, all_classes, codes, more_to_come=True
         )
-        return self._partial_fit(LabelledRows(X, codes, weight), all_classes, ids)
+        rows = LabelledRows(X, codes, weight)
+        if observed:
+            labels = Labels(LabelSets.single(all_classes.size))
+            partial_fit_observed(self, rows, labels, all_classes)
+            return self
+        return self._partial_fit(rows, all_classes, ids)
 
     @staticmethod
     def _check_ids(sample_id: Any, n: int) -> Array:

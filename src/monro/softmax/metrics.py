@@ -3,7 +3,8 @@
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+import scipy.sparse as sp
+from scipy.special import expit, log_expit
 
 from monro.integrals import (
     best_bound_of_rows,
@@ -17,8 +18,9 @@ from monro.softmax.model import (
     Weights,
     chunked,
     label_log_probability,
+    log_odds,
 )
-from monro.softmax.scan import label_scores, scan
+from monro.softmax.scan import label_scores, scan, softplus_sums
 
 _CALIBRATION_BINS = 15
 _NODES = 40  # of quadratures under a variational distribution
@@ -41,6 +43,9 @@ def log_probabilities_of_pairs(
     """
     log_probabilities = LogProbabilities(weights, X, link)
     row_of, codes = pairs
+    if weights.calibration is not None:
+        own = label_scores(weights, X, row_of, codes)
+        return np.asarray(log_expit(log_odds(own, weights.calibration)))
     if log_probabilities.have_normaliser:
         if log_normaliser is None:
             log_normaliser = scan(weights, X, 1, n_jobs).log_normaliser
@@ -199,13 +204,11 @@ def evaluate(
     top_5 = (found.codes == codes[:, None]).any(axis=1) | tied
     right = best == codes
     weight = np.full(n, 1.0 / n) if sample_weight is None else sample_weight / sample_weight.sum()
-    bins = np.minimum((confidence * _CALIBRATION_BINS).astype(int), _CALIBRATION_BINS - 1)
-    gaps = np.bincount(bins, weight * (right - confidence), minlength=_CALIBRATION_BINS)
     return {
         "log_loss": float(weight @ loss),
         "error": float(weight @ ~right),
         "top_5_error": float(weight @ ~top_5),
-        "calibration_error": float(np.abs(gaps).sum()),
+        "calibration_error": calibration_error(confidence, right, weight),
     }
 
 
@@ -216,34 +219,110 @@ def evaluate_labels(
     sample_weight: Array,
     n_jobs: int = 1,
     link: str = "softmax",
+    label_counts: Array | None = None,
 ) -> dict[str, float]:
     """Measure a softmax model on rows with several labels; parameters as in `evaluate`.
 
     Y is a CSR array of bool of shape (n_rows, n_classes), with at least one label in each row.
+    `label_counts` are the training rows that have each label, then all of them.
 
     Returns
     -------
     dict
         ``log_loss``, the mean over a row's labels of ``-log p`` in nats; ``precision_at_k``, the
         number of labels of the row among the k likeliest classes, divided by k; ``ndcg_at_k``, the
-        sum of ``1 / log2(1 + rank)`` over these labels, divided by its maximum for the row.
+        sum of ``1 / log2(1 + rank)`` over these labels, divided by its maximum for the row;
+        with `label_counts` also ``propensity_scored_precision_at_k``. For labels that are questions
+        of their own ``calibration_error`` of the five likeliest, and ``log_loss`` is the sum over
+        all labels.
     """
     n_labels = np.diff(Y.indptr)
     row_of = np.repeat(np.arange(n_labels.size), n_labels)
     found = scan(weights, X, _DEPTHS[-1], n_jobs)
-    pairs = row_of, Y.indices
-    log_p = log_probabilities_of_pairs(weights, X, pairs, link, n_jobs, found.log_normaliser)
-    loss = -np.bincount(row_of, log_p) / n_labels
+    if weights.calibration is not None:
+        loss = losses_of_labels(weights, X, Y)
+    else:
+        pairs = row_of, Y.indices
+        log_p = log_probabilities_of_pairs(weights, X, pairs, link, n_jobs, found.log_normaliser)
+        loss = -np.bincount(row_of, log_p) / n_labels
     hits = Y[np.arange(n_labels.size)[:, None], found.codes].toarray()
     depth = hits.shape[1]
     weight = sample_weight / sample_weight.sum()
-    gains = 1.0 / np.log2(1.0 + np.arange(1, _DEPTHS[-1] + 1))
-    ideal = np.cumsum(gains)
     precision = {f"precision_at_{k}": float(weight @ hits[:, :k].sum(axis=1)) / k for k in _DEPTHS}
-    ndcg = {
-        f"ndcg_at_{k}": float(
-            weight @ (hits[:, :k] @ gains[: min(k, depth)] / ideal[np.minimum(k, n_labels) - 1])
+    ndcg = {f"ndcg_at_{k}": float(weight @ ndcg_of_rows(hits, n_labels, k)) for k in _DEPTHS}
+    measured = {"log_loss": float(weight @ loss)} | precision | ndcg
+    if weights.calibration is not None:
+        confidence = expit(log_odds(found.scores, weights.calibration))
+        each = np.repeat(weight / depth, depth)
+        measured["calibration_error"] = calibration_error(confidence.ravel(), hits.ravel(), each)
+    if label_counts is not None:
+        value = 1.0 / propensities(label_counts[:-1], int(label_counts[-1]))
+        best = np.zeros(hits.shape)  # the values of the row's labels, the largest first
+        order = np.lexsort((-value[Y.indices], row_of))
+        rank = np.arange(row_of.size) - Y.indptr[row_of]
+        kept = rank < depth
+        best[row_of[kept], rank[kept]] = value[Y.indices[order]][kept]
+        gained = hits * value[found.codes]
+        measured |= {
+            f"propensity_scored_precision_at_{k}": float(
+                (weight @ gained[:, :k].sum(axis=1)) / (weight @ best[:, :k].sum(axis=1))
+            )
+            for k in _DEPTHS
+        }
+    return measured
+
+
+def ndcg_of_rows(hits: Array, n_labels: Array, k: int) -> Array:
+    """Return nDCG at k of each row.
+
+    `hits` says whether each of the row's best classes, best first, is among its `n_labels` labels.
+
+    Examples
+    --------
+    >>> ndcg_of_rows(np.array([[True, False], [False, True]]), np.array([1, 2]), 2).round(2)
+    array([1.  , 0.39])
+    """
+    gains = 1.0 / np.log2(1.0 + np.arange(1, k + 1))
+    ideal = np.cumsum(gains)[np.minimum(k, np.maximum(n_labels, 1)) - 1]
+    shown = hits[:, :k]
+    return np.asarray(shown @ gains[: shown.shape[1]] / ideal)
+
+
+def propensities(counts: Array, n_rows: int) -> Array:
+    """Return how likely a label that applies to a row is to be among its labels.
+
+    The model of Jain, Prabhu and Varma (2016), with their constants 0.55 and 1.5.
+
+    Examples
+    --------
+    >>> propensities(np.array([1, 1000]), 10_000).round(3).tolist()
+    [0.109, 0.767]
+    """
+    a, b = 0.55, 1.5
+    c = (np.log(n_rows) - 1.0) * (b + 1.0) ** a
+    return np.asarray(1.0 / (1.0 + c * (counts + b) ** -a))
+
+
+def calibration_error(confidence: Array, right: Array, weight: Array) -> float:
+    """Return the mean difference of confidence and accuracy, over bins of confidence."""
+    bins = np.minimum((confidence * _CALIBRATION_BINS).astype(int), _CALIBRATION_BINS - 1)
+    gaps = np.bincount(bins, weight * (right - confidence), minlength=_CALIBRATION_BINS)
+    return float(np.abs(gaps).sum())
+
+
+def losses_of_labels(weights: Weights, X: Any, Y: Any) -> Array:
+    """Return, for each row, the sum of ``-log p`` over all labels, each a question of its own."""
+    calibration = weights.calibration
+    assert calibration is not None
+    n_labels = np.diff(Y.indptr)
+    row_of = np.repeat(np.arange(n_labels.size), n_labels)
+    if sp.issparse(weights.W):
+        loss = softplus_sums(weights, X)
+    else:
+        sums = chunked(
+            weights, X, lambda S, _: np.logaddexp(0.0, log_odds(S, calibration)).sum(axis=1)
         )
-        for k in _DEPTHS
-    }
-    return {"log_loss": float(weight @ loss)} | precision | ndcg
+        loss = np.concatenate(list(sums))
+    # log σ(z) - log σ(-z) = z
+    own = log_odds(label_scores(weights, X, row_of, Y.indices), calibration)
+    return loss - np.bincount(row_of, own, minlength=n_labels.size)

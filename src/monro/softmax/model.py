@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import logsumexp
+from scipy.special import log_expit, logsumexp
 
 from monro._jit import kernel
 from monro.blocks import LANES, lanes_dot
@@ -29,6 +29,8 @@ class Weights(NamedTuple):
     scale: Array  # (slots,): w = scale·r, where r is in W
     slots: Array  # (classes,): the slot of each class
     spread: tuple[Array, Array] | None = None  # standard deviations of weights and intercepts
+    # Where each label is a question of its own: what makes its log-odds of scores (`log_odds`).
+    calibration: Array | None = None
 
     @property
     def n_classes(self) -> int:
@@ -140,10 +142,14 @@ class LogProbabilities(NamedTuple):
     @property
     def have_normaliser(self) -> bool:
         """Whether ``log p_k`` is the score of k minus the logarithm of ``Σ_j e^{s_j}``."""
-        return self.link == "softmax" and self.weights.spread is None
+        weights = self.weights
+        plain = weights.spread is None and weights.calibration is None
+        return self.link == "softmax" and plain
 
     def of_all(self, S: Array, rows: slice) -> Array:
         """Return ``log p_k`` of each row and class."""
+        if self.weights.calibration is not None:
+            return np.asarray(log_expit(log_odds(S, self.weights.calibration)))
         each = [log_probabilities(drawn, self.link) for drawn in self._draws(S, rows)]
         return _log_mean(each)
 
@@ -172,6 +178,17 @@ class LogProbabilities(NamedTuple):
         normal = np.random.default_rng(0).standard_normal((_POSTERIOR_DRAWS, S.shape[1]))
         for each in normal:
             yield S + deviation * each
+
+
+def log_odds(S: Array, calibration: Array) -> Array:
+    """Return the log-odds of labels that are questions of their own: ``a logit p + c``.
+
+    A squared hinge is least, for a given probability p, at the score ``2p - 1``. So ``p = (1+s)/2``
+    would be the probability, kept between `least` and 1 - `least`, if there were no penalty.
+    """
+    a, c, least = calibration
+    p = np.clip(0.5 + 0.5 * S, least, 1.0 - least)
+    return np.asarray(a * (np.log(p) - np.log1p(-p)) + c)
 
 
 def _log_mean(each: list[Array]) -> Array:

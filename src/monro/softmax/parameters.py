@@ -28,6 +28,9 @@ def check_softmax_parameters(estimator: Any) -> None:
     check_choice("formulation", estimator.formulation, FORMULATIONS)
     check_choice("init", estimator.init, INITS)
     check_choice("sampling", estimator.sampling, ["auto", *SAMPLING])
+    check_choice("weights", estimator.weights, ["auto", "dense", "observed"])
+    check_integer("min_pair_count", estimator.min_pair_count, 1)
+    check_choice("label_weight", estimator.label_weight, ["auto", "share", "one", "independent"])
     check_choice("dtype", estimator.dtype, ["float32", "float64"])
     for name in ("examples_per_step", "classes_per_step"):
         if getattr(estimator, name) is not None:
@@ -50,6 +53,7 @@ def check_softmax_parameters(estimator: Any) -> None:
                 "the number of examples"
             )
     _check_combination(estimator)
+    _check_observed(estimator)
     fixed = in_units_of_columns(estimator)
     if fixed is not None and not isinstance(estimator.scale, str) and estimator.scale:
         raise ValueError(f"scale=True: {fixed} is in the units of the columns: leave scale='auto'")
@@ -57,6 +61,44 @@ def check_softmax_parameters(estimator: Any) -> None:
         raise ValueError(
             f"penalty_factor: {fixed} is in the units of the columns: leave penalty_factor=None"
         )
+
+
+def _check_observed(estimator: Any) -> None:
+    """Raise unless the other parameters support the weights and labels that are asked for."""
+    asked = estimator.weights
+    refused = refused_for_observed(estimator)
+    if asked == "observed" and refused is not None:
+        raise ValueError(
+            f"weights='observed' has steps of its own, for the softmax: {refused} is for "
+            "weights='dense'"
+        )
+    if estimator.label_weight == "independent" and asked == "dense":
+        raise ValueError("label_weight='independent' is for weights='observed'")
+    if estimator.min_pair_count > 1 and asked == "dense":
+        raise ValueError("min_pair_count is for weights='observed': leave it 1")
+
+
+_OF_DENSE = {
+    "solver": "implicit",
+    "link": "softmax",
+    "formulation": "auto",
+    "init": "auto",
+    "sampling": "auto",
+    "examples_per_step": None,
+    "classes_per_step": None,
+    "epoch_decay": None,
+    "radius": None,
+    "posterior": None,
+}
+
+
+def refused_for_observed(estimator: Any) -> str | None:
+    """Return the parameter that only dense weights support, if one is not at its default."""
+    for name, default in _OF_DENSE.items():
+        value = getattr(estimator, name)
+        if value != default:
+            return f"{name}={value!r}"
+    return None
 
 
 def in_units_of_columns(estimator: Any) -> str | None:

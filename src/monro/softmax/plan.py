@@ -25,6 +25,8 @@ class Plan(NamedTuple):
     dtype: str
     l1_ratio: float = 0.0  # the share of the L1 norm in the penalty; the rest is a ridge
     coordinate_epochs: int = 0  # last epochs, of coordinate descent
+    weights: str = "dense"
+    because: str = ""  # why weights are dense
 
     @property
     def is_raman(self) -> bool:

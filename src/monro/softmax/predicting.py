@@ -4,6 +4,7 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import log_expit
 from sklearn.utils.validation import check_is_fitted
 
 from monro.checks.labels import class_codes
@@ -14,7 +15,7 @@ from monro.fitting.trainer import Record
 from monro.rows import Array
 from monro.saving.container import Contents
 from monro.softmax.metrics import evaluate, evaluate_labels, sampled_losses
-from monro.softmax.model import LogProbabilities, Weights, chunked, class_weights, top_k
+from monro.softmax.model import LogProbabilities, Weights, chunked, class_weights, log_odds, top_k
 from monro.softmax.multilabel import is_indicator, name_columns, read_indicator
 from monro.softmax.scan import MOST_BEST, scan
 from monro.softmax.storage import from_contents, keep_predictions, to_contents
@@ -73,8 +74,13 @@ class SoftmaxPredictor(Estimator):
         return self._each_chunk(X, log_probabilities.of_all)
 
     def predict_proba(self, X: Any) -> Array:
-        """Return the probability of each class, of shape (n_rows, n_classes)."""
+        """Return the probability of each class, of shape (n_rows, n_classes).
+
+        They sum to 1, except where each label is a question of its own (label_weight).
+        """
         P = np.exp(self.predict_log_proba(X))
+        if self._weights().calibration is not None:
+            return np.asarray(P)
         P /= P.sum(axis=1, keepdims=True)  # so that they sum to 1 in the last digit
         return np.asarray(P)
 
@@ -105,8 +111,11 @@ class SoftmaxPredictor(Estimator):
         check_integer("k", k, 1)
 
         X, log_probabilities = self._validated(X)
-        if log_probabilities.have_normaliser and k <= MOST_BEST:
+        calibration = self._weights().calibration
+        if (log_probabilities.have_normaliser or calibration is not None) and k <= MOST_BEST:
             best = scan(self._weights(), X, k, self._threads())
+            if calibration is not None:
+                return self.classes_[best.codes], log_expit(log_odds(best.scores, calibration))
             return self.classes_[best.codes], best.scores - best.log_normaliser[:, None]
 
         def reduce(S: Array, rows: slice) -> Array:
@@ -162,7 +171,10 @@ class SoftmaxPredictor(Estimator):
     def evaluate(self, X: Any, y: Any, sample_weight: Any = None) -> dict[str, float]:
         """Return log_loss, error, top_5_error and calibration_error, all exact.
 
-        For a matrix of labels: log_loss, and precision_at_k and ndcg_at_k for k = 1, 3, 5.
+        For a matrix of labels: log_loss, and precision_at_k and ndcg_at_k for k = 1, 3, 5; if the
+        model was fitted to one, also propensity_scored_precision_at_k, as the literature of extreme
+        classification counts it. Where each label is a question of its own, log_loss is the sum
+        over all labels, and calibration_error is that of the five likeliest.
 
         Parameters
         ----------
@@ -183,6 +195,11 @@ class SoftmaxPredictor(Estimator):
         weights = self._weights()
         if is_indicator(y):
             return self._evaluate_labels(weights, X, y, sample_weight)
+        if weights.calibration is not None:
+            codes = class_codes(np.asarray(y), self.classes_, "the model does not know")
+            one = np.ones(codes.size, bool), codes, np.arange(codes.size + 1)
+            Y = sp.csr_array(one, shape=(codes.size, self.classes_.size))
+            return self._evaluate_labels(weights, X, Y, sample_weight)
         X, y = validate_rows(self, X, y, reset=False)
         codes = class_codes(y, self.classes_, "the model does not know")
         weight = None if sample_weight is None else row_weights(sample_weight, X)
@@ -200,7 +217,8 @@ class SoftmaxPredictor(Estimator):
             X, Y, weight = X[labelled], Y[labelled], weight[labelled]
         if not weight.any():
             raise ValueError("sample_weight: no row with a label has a weight above 0")
-        return evaluate_labels(weights, X, Y, weight, self._threads(), self.link)
+        counts = self._fitted.label_counts
+        return evaluate_labels(weights, X, Y, weight, self._threads(), self.link, counts)
 
     # ----------------------------------------------------------------------------------- the model
 

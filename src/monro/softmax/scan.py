@@ -18,11 +18,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from monro._jit import kernel, lanes_leaf, leaf, prefetch_element
-from monro._math import exp_of_negative
+from monro._math import exp_of_negative, softplus
 from monro.blocks import LANES, lanes_dot
 from monro.mapped.matrices import chunk_bounds, slice_rows
 from monro.rows import Array, Sparse, as_rows
-from monro.softmax.model import CHUNK_CLASSES, Weights, slot_scores
+from monro.softmax.model import CHUNK_CLASSES, Weights, log_odds, slot_scores
 
 MOST_BEST = 1000  # classes to be found; of more, sorting all scores is faster
 _BATCH_ROWS = 1 << 10  # share the reading of weights; more if that makes fewer scores than these:
@@ -264,6 +264,41 @@ def scores_in_lists(
         out[q] = score
 
 
+@kernel
+def softplus_in_lists(
+    rows: Sparse,
+    lists: Sparse,
+    biases: _Biases,
+    calibration: tuple[float, float, float],
+    touched: _Touched,
+    out: Array,
+) -> None:
+    """Compute ``Σ_k log(1 + e^{z_k})`` of each row, of log-odds; `biases.exponential` is of b."""
+    a, c, least = calibration
+    for i in range(out.size):
+        out[i] = biases.total
+        for t in range(_touch(rows, i, lists, biases, touched)):
+            code = touched.codes[t]
+            p = min(max(0.5 + 0.5 * touched.score[code], least), 1.0 - least)
+            out[i] += softplus(a * np.log(p / (1.0 - p)) + c) - biases.exponential[code]
+
+
+def softplus_sums(weights: Weights, X: Any) -> Array:
+    """Return ``Σ_k log(1 + e^{z_k})`` of each row, of the log-odds z, for sparse weights."""
+    assert weights.calibration is not None
+    bias = weights.bias.astype(np.float64)
+    of_bias = np.logaddexp(0.0, log_odds(bias, weights.calibration))
+    numbers_of = tuple(weights.calibration.tolist())
+    biases = _Biases(bias, np.zeros(0, np.int64), of_bias, float(of_bias.sum()))
+    lists, sums = _as_lists(weights), np.empty(X.shape[0])
+    for start, stop in chunk_bounds(X, _MOST_ENTRIES):
+        numbers = np.zeros(bias.size, np.int64), np.empty(bias.size, np.int64)
+        touched = _Touched(np.empty(bias.size), *numbers)
+        rows = _sparse_rows(slice_rows(X, start, stop))
+        softplus_in_lists(rows, lists, biases, numbers_of, touched, sums[start:stop])
+    return sums
+
+
 def _as_lists(weights: Weights) -> Sparse:
     W: Any = weights.W
     return Sparse(*as_rows(W.T.tocsr()))
@@ -384,7 +419,7 @@ def _scan_part(
     """Take a range of slots into account."""
     X = X.astype(np.float64, copy=False)
     if _by_blocks(weights, X):
-        W, bias, scale, _, _ = weights
+        W, bias, scale = weights.W, weights.bias, weights.scale
         blocks = part[0] // LANES, part[1] // LANES
         scan_blocks(Sparse(*as_rows(X)), W, scale, bias, class_of, blocks, np.empty(LANES), found)
         return

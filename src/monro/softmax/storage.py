@@ -8,11 +8,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from monro.blocks import LANES, n_blocks
 from monro.fitting.run import CHOSEN
-from monro.saving.container import Contents
+from monro.rows import Array
+from monro.saving.container import Contents, is_in_file
 from monro.saving.estimator import check_numbers, describe, restore, round_to_half
 from monro.saving.states import flatten, unflatten
 from monro.softmax.model import Weights
-from monro.softmax.training.continuation import PartialState, SoftmaxFit
+from monro.softmax.training.continuation import PairsState, PartialState, SoftmaxFit
 
 _ATTRIBUTES = (
     "n_features_in_",
@@ -23,7 +24,7 @@ _ATTRIBUTES = (
     "_layout",
     *CHOSEN,
 )
-_STATES = {"Stream": PartialState}  # by their names in files
+_STATES = {"Stream": PartialState, "Pairs": PairsState}  # by their names in files
 
 
 def to_contents(estimator: Any) -> Contents:
@@ -35,13 +36,20 @@ def to_contents(estimator: Any) -> Contents:
     weights = fit.weights
     W: Any = weights.W
     if sp.issparse(W):
-        W = W.tocsr()
-        arrays.update(data=W.data, indices=W.indices, indptr=W.indptr)
+        # By feature, as predictions take them: so they need not be converted when they are read.
+        about["lists"] = True
+        arrays.update(data=W.data, classes=W.indices, indptr=W.indptr)
     else:
         arrays["W"] = W
     arrays.update(bias=weights.bias, scale=weights.scale, slots=weights.slots)
     if weights.spread is not None:
         arrays["spread"], arrays["bias_spread"] = weights.spread
+    if weights.calibration is not None:
+        arrays["calibration"] = weights.calibration
+    if fit.label_counts is not None:
+        arrays["label_counts"] = fit.label_counts
+    if fit.pairs is not None:
+        about["pairs"] = flatten("pairs", fit.pairs, arrays, _STATES)
     if fit.epochs:
         about["fitted"]["_epochs"] = fit.epochs
     if fit.scaled:
@@ -55,9 +63,10 @@ def to_contents(estimator: Any) -> Contents:
 
 def keep_predictions(contents: Contents) -> None:
     """Remove what only training needs, and round the weights."""
-    for name in ("stream", "local"):
+    training = ("stream", "local", "pairs")
+    for name in training:
         contents.about.pop(name, None)
-    for name in [name for name in contents.arrays if name.partition(".")[0] in ("stream", "local")]:
+    for name in [name for name in contents.arrays if name.partition(".")[0] in training]:
         del contents.arrays[name]
     contents.about["fitted"]["history_"] = []
     weights = ("W", "data", "spread")
@@ -75,7 +84,9 @@ def from_contents(estimator: Any, contents: Contents) -> None:
     shape = (estimator.classes_.size, estimator.n_features_in_)
     if "W" in arrays:
         W: Any = arrays["W"]
-    else:
+    elif "classes" in arrays:
+        W = _from_lists(arrays, shape)
+    else:  # by class, as versions before 3 wrote them
         data, indices, pointers = arrays["data"], arrays["indices"], arrays["indptr"]
         W = sp.csr_matrix((data, indices, pointers), shape=shape)
         W.check_format()
@@ -83,16 +94,55 @@ def from_contents(estimator: Any, contents: Contents) -> None:
             raise ValueError("indptr")
         W = W.tocsc()
     spread = (arrays["spread"], arrays["bias_spread"]) if "spread" in arrays else None
-    weights = Weights(W, arrays["bias"], arrays["scale"], arrays["slots"], spread)
+    calibration = arrays.get("calibration")
+    weights = Weights(W, arrays["bias"], arrays["scale"], arrays["slots"], spread, calibration)
     _check(weights, shape)
-    partial = local = None
+    partial = local = pairs = None
+    if "pairs" in about:
+        pairs = unflatten("pairs", about["pairs"], arrays, _STATES)
+        _check_pairs(pairs, W, shape)
+    label_counts = arrays.get("label_counts")
+    if label_counts is not None and label_counts.shape != (shape[0] + 1,):
+        raise ValueError("label_counts")
+    if label_counts is not None and label_counts.dtype.kind not in "iu":
+        raise ValueError("label_counts")
     if "stream" in about:
         partial = unflatten("stream", about["stream"], arrays, _STATES)
         _check_partial(partial, shape[0])
     if "local" in about:
         check_numbers(arrays["local"])
         local = about["local"], arrays["local"].ravel()
-    estimator._fitted = SoftmaxFit(weights, partial, epochs, local, scaled)
+    estimator._fitted = SoftmaxFit(weights, partial, epochs, local, scaled, pairs, label_counts)
+
+
+def _from_lists(arrays: dict[str, Array], shape: tuple[int, int]) -> Any:
+    """Return sparse weights of a file by feature, without reading them if they stay in the file."""
+    data, classes, pointers = arrays["data"], arrays["classes"], arrays["indptr"]
+    W: Any = sp.csc_matrix(shape, dtype=data.dtype)
+    if pointers.shape != (shape[1] + 1,) or data.ndim != 1 or classes.shape != data.shape:
+        raise ValueError("indptr")
+    if any(part.dtype.kind != "i" for part in (classes, pointers)):
+        raise ValueError("classes")
+    lengths = np.diff(pointers)
+    if pointers[0] != 0 or pointers[-1] != data.size or (lengths < 0).any():
+        raise ValueError("indptr")
+    for part in [] if is_in_file(classes) else [classes]:
+        if part.size and (part.min() < 0 or part.max() >= shape[0]):
+            raise ValueError("classes")
+        first = np.zeros(data.size + 1, bool)
+        first[pointers] = True
+        if not (first[1:-1] | (part[1:] > part[:-1])).all():
+            raise ValueError("classes")
+    W.data, W.indices, W.indptr = data, classes, pointers
+    W.has_canonical_format = True
+    return W
+
+
+def _check_pairs(pairs: PairsState, W: Any, shape: tuple[int, int]) -> None:
+    shapes = W.data.shape, (shape[0],), (shape[1],), (1,)
+    if not sp.issparse(W) or tuple(part.shape for part in pairs) != shapes:
+        raise ValueError("pairs")
+    check_numbers(*pairs)
 
 
 def _check(weights: Weights, shape: tuple[int, int]) -> None:
@@ -109,6 +159,10 @@ def _check(weights: Weights, shape: tuple[int, int]) -> None:
     if weights.scale.shape != (filled,) or weights.bias.shape != (filled,):
         raise ValueError("scale")
     check_numbers(W.data if sp.issparse(W) else W, weights.scale, weights.bias)
+    if weights.calibration is not None:
+        check_numbers(weights.calibration)
+        if weights.calibration.shape != (3,) or not 0.0 < weights.calibration[2] < 0.5:
+            raise ValueError("calibration")
     if weights.spread is not None:
         deviations, bias_deviations = weights.spread
         if deviations.shape != shape or bias_deviations.shape != (classes,):

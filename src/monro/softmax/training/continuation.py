@@ -7,7 +7,7 @@ import numpy as np
 from monro.blocks import LANES, MASKED_SCORE, n_blocks
 from monro.fitting.conditioning import Conditioning
 from monro.rows import Array
-from monro.saving.states import PerClass, PerExample
+from monro.saving.states import PerClass, PerExample, PerFeature
 from monro.softmax.kernel.state import State, new_state
 from monro.softmax.model import Weights
 from monro.softmax.plan import Plan
@@ -23,6 +23,15 @@ class PartialState(NamedTuple):
     u: PerExample  # their local variables
 
 
+class PairsState(NamedTuple):
+    """What the next batch continues from where weights are of observed pairs."""
+
+    gain: Array  # (pairs,): sums of squared slopes, in the order of the weights
+    bias_gain: PerClass
+    rows: PerFeature  # rows so far that have the feature
+    n_rows: Array  # (1,): rows so far
+
+
 class SoftmaxFit(NamedTuple):
     """A fitted softmax, and what the next fit may continue from."""
 
@@ -31,6 +40,8 @@ class SoftmaxFit(NamedTuple):
     epochs: int = 0  # of all fits, for the schedule of the rate
     local: tuple[str, Array] | None = None  # the fingerprint of the rows, and their local variables
     scaled: bool = False  # alpha and the learning rate are in the units of conditioned columns
+    pairs: PairsState | None = None  # of observed pairs
+    label_counts: Array | None = None  # rows with each label, then all rows, of a matrix of labels
 
 
 def new_partial_state(counts: Array, first: int, plan: Plan) -> PartialState:

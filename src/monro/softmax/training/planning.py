@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from monro.blocks import LANES
+import numpy as np
+
+from monro.blocks import LANES, n_lanes
 from monro.fitting.path import resolved_alpha
 from monro.softmax.plan import ALL, Plan
 from monro.softmax.rules.umax_bounds import weight_bound
@@ -50,6 +52,15 @@ def make_plan(estimator: Any, n_classes: int, mean_sqnorm: float) -> Plan:
         dtype=estimator.dtype,
         l1_ratio=float(estimator.l1_ratio),
         coordinate_epochs=_coordinate_epochs(estimator, traits, n_classes),
+    )
+
+
+def size_of_dense(n_classes: int, n_features: int, dtype: str) -> tuple[int, str]:
+    """Return the bytes of dense weights, and a text with them."""
+    size = int(n_lanes(n_classes)) * n_features * int(np.dtype(dtype).itemsize)
+    return (
+        size,
+        f"dense weights of {n_classes:,} classes × {n_features:,} features: {size / 1e9:.2g} GB",
     )
 
 

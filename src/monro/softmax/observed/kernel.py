@@ -1,0 +1,188 @@
+"""A pass over rows: scores and slopes of all classes, and proximal AdaGrad steps on their weights.
+
+For row i the classes inside are those that a feature of the row has a weight for. With the slope
+g of the row's loss in a class's score, the weight of each pair of a feature j of the row and such a
+class takes the step
+
+    ``G ← G + (g x_j)²``, ``h = η/√G``, ``w ← soft(w - h g x_j, h λ₁/n_j) / (1 + h λ₂/n_j)``,
+
+where λ₁ and λ₂ are the strengths of the L1 norm and of the ridge on the sum over all rows, and n_j
+rows have feature j. A pair takes its share of the penalty whenever a row has its feature, so that
+n_j shares an epoch make the whole penalty, though a step touches no other weight.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from monro._jit import leaf, vector_kernel, vector_leaf
+from monro.rows import Array, Sparse
+from monro.saving.states import PerClass
+from monro.softmax.observed.losses import Outside, amount, of_label, slopes
+from monro.softmax.observed.pairs import LabelSets, Pairs
+
+
+class ObservedState(NamedTuple):
+    """Weights of the observed pairs, intercepts, and the sums of squared slopes of both."""
+
+    w: Array  # (pairs,)
+    gain: Array  # (pairs,)
+    bias: PerClass
+    bias_gain: PerClass
+
+
+class Targets(NamedTuple):
+    """The labels of the rows."""
+
+    y: Array  # (rows,): the label set of each
+    sets: LabelSets
+    share: bool  # whether the labels of a row have sum 1, instead of 1 each
+    weight: Array  # (rows,): of mean 1
+
+
+class Strengths(NamedTuple):
+    """Of the penalty on the sum over all rows, and the learning rate."""
+
+    l1: Any
+    ridge: Any
+    rate: Any
+
+
+class Inside(NamedTuple):
+    """Scratch memory of a thread: the classes that features of a row have weights for."""
+
+    score: Array  # (classes,): their scores, then slopes; NOT_INSIDE for all others
+    codes: Array  # (classes + 1,): the row's classes
+    z: Array  # (classes,): scores, then slopes, in the order of `codes`
+    own: Array  # (most labels of a row,): the scores of its labels
+    gathered: Array  # (GATHERED,): slopes of some classes of a list
+    bias_slope: Array  # (classes,): the sum of the rows' slopes, less those as if outside
+
+
+NOT_INSIDE = np.inf
+GATHERED = 512
+
+
+def new_inside(n_classes: int, most_labels: int, dtype: str) -> Inside:
+    """Return scratch memory for a thread."""
+    score = np.full(n_classes, NOT_INSIDE, dtype)
+    codes = np.zeros(n_classes + 1, np.int32)
+    z, own = np.zeros(n_classes, dtype), np.zeros(most_labels, dtype)
+    gathered, bias_slope = np.zeros(GATHERED, dtype), np.zeros(n_classes, dtype)
+    return Inside(score, codes, z, own, gathered, bias_slope)
+
+
+@leaf
+def take_inside(rows: Sparse, i: int, pairs: Pairs, w: Array, bias: Array, inside: Inside) -> int:
+    """Compute the scores of the classes inside; return their number.
+
+    Without branches: whether a class is inside already cannot be predicted.
+    """
+    n = 0
+    not_inside = inside.score.dtype.type(NOT_INSIDE)
+    for p in range(rows.indptr[i], rows.indptr[i + 1]):
+        x, feature = rows.data[p], rows.indices[p]
+        for q in range(pairs.indptr[feature], pairs.indptr[feature + np.uint64(1)]):
+            k = pairs.classes[q]
+            score = inside.score[k]
+            is_new = score == not_inside
+            inside.codes[n] = k
+            n += is_new
+            inside.score[k] = (bias[k] if is_new else score) + x * w[q]
+    return n
+
+
+@vector_leaf
+def adapt(
+    w: Array, gain: Array, slope: Array, x: float, strengths: Strengths, n_rows: float
+) -> None:
+    """Move the weights of a feature by the steps above, written with one root and one quotient."""
+    l1, ridge = strengths.rate * strengths.l1 / n_rows, strengths.rate * strengths.ridge / n_rows
+    for q in range(w.size):
+        g = slope[q] * x
+        gain[q] += g * g
+        root = np.sqrt(gain[q])
+        v = root * w[q] - strengths.rate * g
+        w[q] = (v - min(max(v, -l1), l1)) / (root + ridge)
+
+
+@leaf
+def step(
+    rows: Sparse, i: int, pairs: Pairs, strengths: Strengths, state: ObservedState, inside: Inside
+) -> None:
+    """Move the weights of the row's features against the slopes of the classes.
+
+    Slopes are gathered first, some at a time, so that the steps vectorise.
+    """
+    for p in range(rows.indptr[i], rows.indptr[i + 1]):
+        x, feature = rows.data[p], rows.indices[p]
+        stop = pairs.indptr[feature + np.uint64(1)]
+        for start in range(pairs.indptr[feature], stop, GATHERED):
+            n = min(GATHERED, stop - start)
+            for q in range(n):
+                inside.gathered[q] = inside.score[pairs.classes[start + q]]
+            w, gain = state.w[start : start + n], state.gain[start : start + n]
+            adapt(w, gain, inside.gathered[:n], x, strengths, pairs.rows[feature])
+
+
+@vector_kernel
+def visit(
+    rows: Sparse,
+    order: Array,
+    pairs: Pairs,
+    targets: Targets,
+    loss: Any,
+    outside: Outside,
+    strengths: Strengths,
+    state: ObservedState,
+    inside: Inside,
+    out: Array,
+) -> tuple[float, float]:
+    """Take a step on each row of `order`; return the sum of losses, and of the rows' m.
+
+    If `out` has room, nothing moves, and it gets the loss of each row.
+    """
+    number = state.w.dtype.type
+    one, not_inside = number(1.0), number(NOT_INSIDE)
+    total = outside_sum = 0.0
+    for place in range(order.size):
+        i = order[place]
+        weight, y = targets.weight[i], targets.y[i]
+        labels = targets.sets.codes[targets.sets.indptr[y] : targets.sets.indptr[y + 1]]
+        each = one / number(labels.size) if targets.share else one
+        n = take_inside(rows, i, pairs, state.w, state.bias, inside)
+        for a in range(labels.size):
+            k = labels[a]
+            if inside.score[k] == not_inside:
+                inside.score[k] = state.bias[k]
+                inside.codes[n] = k
+                n += 1
+            inside.own[a] = inside.score[k]
+        rest = outside.total
+        for a in range(n):
+            k = inside.codes[a]
+            inside.z[a] = inside.score[k]
+            rest -= amount(loss, outside.unit[k])
+        value, m = slopes(loss, inside.z, n, rest, each * number(labels.size))
+        for a in range(n):
+            inside.score[inside.codes[a]] = inside.z[a]
+        for a in range(labels.size):
+            k = labels[a]
+            more, slope = of_label(loss, inside.own[a], inside.score[k], each)
+            value += more
+            inside.score[k] = slope
+        total += weight * value
+        if out.size:
+            out[place] = value
+        else:
+            m *= weight
+            outside_sum += m
+            for a in range(n):
+                k = inside.codes[a]
+                slope = weight * inside.score[k]
+                inside.score[k] = slope
+                inside.bias_slope[k] += slope - number(m) * outside.unit[k]
+            step(rows, i, pairs, strengths, state, inside)
+        for a in range(n):
+            inside.score[inside.codes[a]] = not_inside
+    return total, outside_sum

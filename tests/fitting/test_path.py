@@ -98,7 +98,9 @@ def test_rows_of_a_group_stay_together(n):
     rows = labelled_rows(n)
     groups = np.arange(n) // 3
     for split in make_splits(rows, None, groups, 0):
-        training, held_out = (groups[part.X.ravel().astype(int)] for part in split)
+        training, held_out = (
+            groups[part.X.ravel().astype(int)] for part in (split.training, split.held_out)
+        )
         assert not set(training) & set(held_out)
 
 

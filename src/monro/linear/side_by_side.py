@@ -126,6 +126,14 @@ def advance(p: Array, lane: int, t: float, s: _Scratch) -> None:
 
 
 @kernel
+def move_weights(w: Array, t: Array, s: _Scratch) -> None:
+    """Move the weights by t of the distance to z; unused lanes of both are 0."""
+    for j in range(w.shape[0]):
+        for lane in range(LANES):
+            w[j, lane] += t[lane] * (s.z[j, lane] - w[j, lane])
+
+
+@kernel
 def products(w: Array, s: _Scratch, out: Array) -> None:
     """Write ``Σ ∇_j (z - w)_j``, ``‖w‖²``, ``w·(z - w)`` and ``‖z - w‖²`` of each lane."""
     out[:] = 0.0
@@ -255,6 +263,8 @@ class SideBySide:
                 for lane, (variant, p) in enumerate(zip(group.variants, group.p, strict=True))
             ]
         )
+        # Lanes without a problem stay 0.
+        s.G[:] = s.HQ[:] = 0.0
         for _ in range(steps):
             losses, gain = self._step(group, strength, losses, s)
             if not gain >= enough:
@@ -269,7 +279,6 @@ class SideBySide:
         """
         known = len(group.variants)
         used = slice(known)
-        s.G[:, known:] = s.HQ[:, known:] = 0.0
         s.slope_b[:] = s.inverse_b[:] = 0.0
         for lane, (variant, p) in enumerate(zip(group.variants, group.p, strict=True)):
             slope, curved = expand(self.loss, *variant, p, lane, s)
@@ -296,7 +305,8 @@ class SideBySide:
                 t[lane] *= 0.5
             advance(p, lane, t[lane], s)
         group.bias += t * s.c[used]
-        group.w[:, used] += (t * (s.z[:, used] - group.w[:, used])).astype(np.float32)
+        each[used] = t
+        move_weights(group.w, each, s)
         return after, float(-fall.sum() / max(before.sum(), float(_TINY)))
 
     def copy(self) -> list[tuple[Array, Array, Array]]:

@@ -221,11 +221,13 @@ class LinearPathModel(PathModel):
         solver = make_solver(problem, self.fits.solver, eta0=self.rate)
         rng = np.random.default_rng(self.seed)
         state = solver.resume(*earlier, 0.0)
+        order = np.arange(problem.examples.y.size)
         for _ in range(self.epochs):
             if solver.promised_gain(state) < _ENOUGH:
                 break
             state = solver.begin_epoch(state)
-            order = visiting_order(problem.examples.y.size, rng)
+            if not solver.traits.by_columns:
+                order = visiting_order(problem.examples.y.size, rng)
             solver.sweep(solver.rows_to_visit(order, state, rng), state)
         return solver.solution(state)
 

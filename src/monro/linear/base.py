@@ -129,7 +129,9 @@ class LinearBase(Estimator):
         )
         run = Run.start(self, rows.without_zero_weights(), checkpoint, STATES)
         begin: Solutions = ()
-        if needs_path(self, continues=self.warm_start and hasattr(self, "coef_")):
+        chooses = needs_path(self, continues=self.warm_start and hasattr(self, "coef_"))
+        if chooses:
+            run.conditioning = self._conditioning(run.rows)
             found = run.chosen
             if not found:
                 cv = pairs_of(self.cv, rows.y)
@@ -137,7 +139,8 @@ class LinearBase(Estimator):
             self.__dict__.update(found)
         columns = self._columns(run.rows.X)
         run.hold_out()
-        run.conditioning = self._conditioning(run.rows)
+        if not chooses or run.held_out is not None:  # else they are known
+            run.conditioning = self._conditioning(run.rows)
         with self._trainer(
             run.rows,
             columns,
@@ -159,7 +162,7 @@ class LinearBase(Estimator):
         rows, chosen = sample_rows(run.rows.with_mean_weight_one(), strata, run.seed)
         numbers = numbers if chosen is None else numbers[chosen]
         # The columns are measured on all rows at once: that takes no target of those held out.
-        rows = rows._replace(X=self._conditioning(run.rows).apply(rows.X))
+        rows = rows._replace(X=run.conditioning.apply(rows.X))
         columns, n_jobs = used_columns(rows.X), self._threads()
         measured = without_light_penalties(self, rows.X.shape[1])
         problems = self._problems(rows._replace(X=measured.apply(rows.X)), columns)

@@ -54,6 +54,7 @@ def test_each_problem_reaches_its_optimum(name, has_bias):
 
     value, slope = REFERENCES[name]
     for k, (w, b) in enumerate(fitted.solutions()):
+        assert w.dtype == np.float64  # as whole fits, which begin there, have it
 
         def objective(v, k=k):
             p = X @ v[:-1] + v[-1] * has_bias

@@ -325,7 +325,7 @@ class SideBySide:
     def solutions(self) -> list[tuple[Array, float]]:
         """Return the weights and the intercept of each problem."""
         return [
-            (group.w[:, lane] / self.unit, float(group.bias[lane]))
+            (group.w[:, lane].astype(np.float64) / self.unit, float(group.bias[lane]))
             for group in self.groups
             for lane in range(len(group.variants))
         ]

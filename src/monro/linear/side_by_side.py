@@ -20,12 +20,15 @@ import numpy as np
 
 from monro._jit import kernel, lanes_leaf
 from monro.blocks import aligned_zeros
-from monro.coordinate import LEAST_FALL, MOST_HALVINGS
+from monro.coordinate import LEAST_FALL
 from monro.linear.lanes import LANES, PAIR, lanes_moments, lanes_move, lanes_slopes
 from monro.losses import Loss, curvature, derivative, value
 from monro.rows import Array, Sparse, read_only
 
 _FLATTEST, _TINY = np.float32(1e-6), np.float32(1e-12)  # as in `monro.coordinate`
+# A problem that would gain less than this part of its objective stands still: it is rounding.
+_ROUNDING = 1e-9
+_MOST_HALVINGS = 30
 _SWEEPS = 2  # of a step: more make steps fewer, but not the time less
 
 
@@ -295,14 +298,17 @@ class SideBySide:
         of_loss, ww, wd, dd = found[:, used]
         fall = of_loss + strength * wd + slopes * s.c[used]
         before = losses + 0.5 * strength * ww
-        t, after = np.ones(known), losses.copy()
-        for lane, (variant, p) in enumerate(zip(group.variants, group.p, strict=True)):
-            for _ in range(MOST_HALVINGS):
+        t, after = np.where(fall < -_ROUNDING * before, 1.0, 0.0), losses.copy()
+        for lane in np.flatnonzero(t).tolist():
+            variant, p = group.variants[lane], group.p[lane]
+            for _ in range(_MOST_HALVINGS):
                 after[lane] = loss_at(self.loss, *variant, p, lane, t[lane], s)
                 ridge = strength[lane] * (t[lane] * wd[lane] + 0.5 * t[lane] ** 2 * dd[lane])
                 if after[lane] - losses[lane] + ridge <= LEAST_FALL * t[lane] * fall[lane]:
                     break
                 t[lane] *= 0.5
+            else:
+                t[lane], after[lane] = 0.0, losses[lane]
             advance(p, lane, t[lane], s)
         group.bias += t * s.c[used]
         each[used] = t

@@ -98,7 +98,9 @@ def test_rows_of_a_group_stay_together(n):
     rows = labelled_rows(n)
     groups = np.arange(n) // 3
     for split in make_splits(rows, None, groups, 0):
-        training, held_out = (groups[part.X.ravel().astype(int)] for part in split)
+        training, held_out = (
+            groups[part.X.ravel().astype(int)] for part in (split.training, split.held_out)
+        )
         assert not set(training) & set(held_out)
 
 
@@ -151,6 +153,25 @@ def test_the_path_goes_on_while_a_rise_may_be_chance():
 def test_the_path_ends_where_the_penalty_makes_no_difference():
     path, _ = follow(Curve(lambda x: 1.0 + np.maximum(x, -2.0)))
     assert [round(np.log10(100 * r["alpha"]), 1) for r in path.alpha_path_][-1] == -3.0
+
+
+def test_the_path_ends_where_the_losses_of_all_rows_fade():
+    class Rows(Curve):
+        """Rows whose losses differ from those without a penalty in proportion to a power of it."""
+
+        def __init__(self, power):
+            super().__init__(lambda x: 1.0 + 1e-3 * 10.0 ** (power * x))
+            self.power = power
+            self.slopes = np.random.default_rng(1).normal(size=200)
+
+        def losses(self):
+            of_rows = 0.1 * (self.asked[-1] * self.n_rows) ** self.power * self.slopes
+            return super().losses() + of_rows - of_rows.mean()
+
+    fading, growing = (follow(Rows(power))[0].alpha_path_ for power in (1.0, -0.1))
+    # The mean changes by 7e-4, 2e-4, 7e-5; the rows' losses by 7e-2, 2e-2, 7e-3.
+    assert [round(np.log10(100 * r["alpha"]), 1) for r in fading] == [0, -0.5, -1, -1.5]
+    assert growing[-1]["alpha"] * 100 == pytest.approx(1e-4)
 
 
 def test_a_penalty_that_leaves_no_weights_does_not_end_the_path():

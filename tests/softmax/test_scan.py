@@ -73,6 +73,20 @@ def test_parts_of_the_rows_and_classes_are_merged(monkeypatch, layout, sparse):
     np.testing.assert_allclose(whole.log_normaliser, logsumexp(X @ W.T + b, axis=1), rtol=1e-13)
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_rows_alone_have_the_scores_that_they_have_among_others(layout):
+    # Of few rows with few of the features, weights are prefetched in another way.
+    rng = np.random.default_rng(3)
+    weights, W, b = weights_in_layout(rng, 70, 200, layout)
+    X = rng.standard_normal((150, 200)) * (rng.random((150, 200)) < 0.02)
+    rows = sp.csr_matrix(X)
+    together = scan(weights, rows, 3)
+    alone = [scan(weights, rows[[i]], 3) for i in range(150)]
+    for whole, *parts in zip(together, *alone, strict=True):
+        np.testing.assert_allclose(whole, np.concatenate(parts), rtol=1e-13)
+    np.testing.assert_allclose(together.log_normaliser, logsumexp(X @ W.T + b, axis=1), rtol=1e-13)
+
+
 @pytest.mark.parametrize("sparse", [True, False])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_scores_of_labels(monkeypatch, layout, sparse):

@@ -12,6 +12,7 @@ the losses of the path finds the least one between them (docs/decisions/0028).
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +32,9 @@ _FLAT, _FALLEN = 1e-4, 1e-2
 # Of strengths whose losses are hardly above the least one, the strongest is chosen: by this part of
 # it, and so many standard errors of the difference.
 _AS_GOOD, _AS_LIKELY = 3e-4, 0.1
+# The path ends, too, when two in a row have changed the loss by less than counts, and the change of
+# each row's loss has become this part of what it was two strengths before.
+_FADED = 0.25
 _POINTS = 513  # of the spline around the best strength
 
 
@@ -197,7 +201,8 @@ def follow_path(
                 model.keep()
         rise = now - losses[_least(path)]
         is_worse = weighted_sum(rise, share) > _CLEARLY * standard_error(rise, share, times)
-        return is_worse or is_flat([record["mean"] for record in path])
+        means = [record["mean"] for record in path]
+        return is_worse or is_flat(means) or has_faded(losses[-4:], share)
 
     values, first = strengths.values.tolist(), strengths.first
     for total in values[first:]:
@@ -233,6 +238,26 @@ def is_flat(means: Sequence[float]) -> bool:
     if len(before) < 2 or not before[0] - last > _FALLEN * abs(last):
         return False
     return max(abs(before[-1] - last), abs(before[-2] - before[-1])) < _FLAT * abs(last)
+
+
+def has_faded(losses: Sequence[Array], share: Array) -> bool:
+    """Return whether the losses of the rows, at the last four strengths, hardly change any more.
+
+    Where the penalty makes no difference, the change of each row's loss is proportional to the
+    strength. Where it leaves hardly any weights, losses change little, but more and more.
+
+    Examples
+    --------
+    >>> share, slopes = np.array([0.5, 0.5]), np.array([-1.0, 1.0])
+    >>> [has_faded([1.0 + x * slopes for x in xs], share) for xs in ((8, 4, 2, 1), (0, 1, 3, 7))]
+    [True, False]
+    """
+    if len(losses) < 4:
+        return False
+    changes = [after - before for before, after in pairwise(losses)]
+    size, _, last_size = (weighted_sum(change**2, share) ** 0.5 for change in changes)
+    largest = max(abs(weighted_sum(change, share)) for change in changes[1:])
+    return last_size <= _FADED * size and largest < _AS_GOOD * abs(weighted_sum(losses[-1], share))
 
 
 def standard_error(values: Array, share: Array, times: float = 1.0) -> float:

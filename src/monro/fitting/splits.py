@@ -5,8 +5,10 @@ path side by side, and every row is judged once; of very few rows more than once
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.model_selection import (
@@ -20,6 +22,7 @@ from sklearn.model_selection import (
 
 from monro.fitting.run import LabelledRows
 from monro.mapped.chunked_arrays import is_mapped
+from monro.mapped.matrices import slice_mapped_rows
 from monro.rows import Array
 
 _FEW_ROWS, _FOLDS_OF_FEW, _FOLDS = 3000, 5, 3
@@ -29,11 +32,23 @@ _FEWEST_JUDGED, _MOST_JUDGED = 1000, 20_000
 _ENOUGH_PER_FEATURE, _ENOUGH = 50, 3000  # rows to fit: so many tell strengths apart
 
 
-class Split(NamedTuple):
-    """The rows of one fit of the path, and those that judge it."""
+@dataclass(frozen=True)
+class Split:
+    """The rows of one fit of the path, and those that judge it, copied when they are asked for."""
 
-    training: LabelledRows
-    held_out: LabelledRows
+    rows: LabelledRows
+    fitted: Any  # the numbers of those that are fitted; of a store a slice
+    judged: Any
+
+    @cached_property
+    def training(self) -> LabelledRows:
+        """The rows that are fitted."""
+        return _part(self.rows, self.fitted)
+
+    @cached_property
+    def held_out(self) -> LabelledRows:
+        """The rows that judge the fit."""
+        return _part(self.rows, self.judged)
 
 
 def rows_to_compare(n_features: int) -> int:
@@ -95,15 +110,15 @@ def make_splits(
     if is_mapped(rows.X) and n > 1:
         if cv is not None:
             raise ValueError("cv is for rows in memory: of a store the last rows are held out")
-        return [Split(*rows.split_mapped(n - judged))]
+        return [Split(rows, slice(0, n - judged), slice(n - judged, n))]
     if cv is not None and not isinstance(cv, Integral):
-        return [_take(rows, *pair) for pair in _given_pairs(cv, rows, numbers)]
+        return [_split(rows, *pair) for pair in _given_pairs(cv, rows, numbers)]
     units = n if numbers is None else np.unique(numbers).size
     if units == n:
         numbers = None  # no rows that must stay together
     many = judged >= _ENOUGH_JUDGED or not may_fold
     if cv is None and n >= _FEW_ROWS and many and units > 1:
-        return [_take(rows, *_one_hold_out(n, judged, strata, numbers, seed))]
+        return [_split(rows, *_one_hold_out(n, judged, strata, numbers, seed))]
     folds = min(int(cv or (_FOLDS_OF_FEW if n < _FEW_ROWS else _FOLDS)), units)
     if folds < 2:
         return []
@@ -113,7 +128,7 @@ def make_splits(
     splitter = kind(folds, shuffle=True, random_state=np.random.RandomState(seed))
     repeats = 1 if cv is not None else max(1, min(_MOST_REPEATS, _REPEATED_ROWS // n))
     return [
-        _take(rows, *pair)
+        _split(rows, *pair)
         for _ in range(repeats)  # each time other folds
         for pair in splitter.split(np.zeros(n), strata, numbers)
     ]
@@ -129,7 +144,8 @@ def pairs_of(cv: Any, y: Array) -> Any:
 
 def times_judged(splits: Sequence[Split], n: int) -> float:
     """Return how often each of n rows is judged, at least once."""
-    return max(1.0, sum(split.held_out.y.size for split in splits) / n)
+    judged = sum(int(split.rows.y[split.judged].size) for split in splits)
+    return max(1.0, judged / n)
 
 
 def _fewest_of_a_class(strata: Array) -> int:
@@ -148,8 +164,15 @@ def _one_hold_out(
     return training, held_out
 
 
-def _take(rows: LabelledRows, training: Array, held_out: Array) -> Split:
-    return Split(rows.take(np.sort(training)), rows.take(np.sort(held_out)))
+def _split(rows: LabelledRows, training: Array, held_out: Array) -> Split:
+    return Split(rows, np.sort(training), np.sort(held_out))
+
+
+def _part(rows: LabelledRows, numbers: Any) -> LabelledRows:
+    if isinstance(numbers, slice):
+        X = slice_mapped_rows(rows.X, numbers.start, numbers.stop)
+        return LabelledRows(X, rows.y[numbers], rows.weight[numbers])
+    return rows.take(numbers)
 
 
 def _given_pairs(cv: Any, rows: LabelledRows, numbers: Array | None) -> list[tuple[Array, Array]]:

@@ -34,6 +34,7 @@ from monro.fitting.splits import (
     pairs_of,
     times_judged,
 )
+from monro.linear.algorithms.solver_base import NEARLY_SETTLED, SETTLED
 from monro.linear.centring import with_centre
 from monro.linear.columns import Columns, used_columns
 from monro.linear.examples import Examples
@@ -41,7 +42,10 @@ from monro.linear.objective import curvature_ratio, losses_of, mean_sqnorm
 from monro.linear.parameters import check_combination
 from monro.linear.path_model import (
     LinearPathModel,
+    SideBySidePathModel,
     few_enough_for_columns,
+    fit_side_by_side,
+    goes_side_by_side,
     may_fold,
     sample_rows,
     strongest_lasso,
@@ -125,7 +129,9 @@ class LinearBase(Estimator):
         )
         run = Run.start(self, rows.without_zero_weights(), checkpoint, STATES)
         begin: Solutions = ()
-        if needs_path(self, continues=self.warm_start and hasattr(self, "coef_")):
+        chooses = needs_path(self, continues=self.warm_start and hasattr(self, "coef_"))
+        if chooses:
+            run.conditioning = self._conditioning(run.rows)
             found = run.chosen
             if not found:
                 cv = pairs_of(self.cv, rows.y)
@@ -133,7 +139,8 @@ class LinearBase(Estimator):
             self.__dict__.update(found)
         columns = self._columns(run.rows.X)
         run.hold_out()
-        run.conditioning = self._conditioning(run.rows)
+        if not chooses or run.held_out is not None:  # else they are known
+            run.conditioning = self._conditioning(run.rows)
         with self._trainer(
             run.rows,
             columns,
@@ -155,7 +162,7 @@ class LinearBase(Estimator):
         rows, chosen = sample_rows(run.rows.with_mean_weight_one(), strata, run.seed)
         numbers = numbers if chosen is None else numbers[chosen]
         # The columns are measured on all rows at once: that takes no target of those held out.
-        rows = rows._replace(X=self._conditioning(run.rows).apply(rows.X))
+        rows = rows._replace(X=run.conditioning.apply(rows.X))
         columns, n_jobs = used_columns(rows.X), self._threads()
         measured = without_light_penalties(self, rows.X.shape[1])
         problems = self._problems(rows._replace(X=measured.apply(rows.X)), columns)
@@ -169,16 +176,21 @@ class LinearBase(Estimator):
         )
         if not splits:
             return StrengthPath(STREAM_ALPHA, [])._asdict(), ()
-        each = n_jobs if len(splits) == 1 else 1
-        models = [LinearPathModel(self, split, columns, run.seed, each) for split in splits]
+        models: list[Any]
+        if goes_side_by_side(problems[0]):
+            problems = self._problems(rows, columns)
+            models = [SideBySidePathModel(self, problems, splits, n_jobs)]
+        else:
+            each = n_jobs if len(splits) == 1 else 1
+            models = [LinearPathModel(self, split, columns, run.seed, each) for split in splits]
         with Progress(self.verbose > 0, "strength", strengths.values.size, n) as progress:
-            weights = [model.held_out.weight for model in models]
+            weights = [model.weight for model in models]
             times = times_judged(splits, rows.y.size)
             path = follow_path(
                 models, weights, n, strengths, progress.step, times=times, n_jobs=n_jobs
             )
         scores = np.concatenate([model.kept.scores for model in models])
-        y = np.concatenate([model.held_out.y for model in models])
+        y = np.concatenate([model.y for model in models])
         found = path._asdict() | self._calibrate(scores, y, np.concatenate(weights), times)
         # Each row is in most folds, but not in all.
         about = [
@@ -325,9 +337,16 @@ class LinearBase(Estimator):
         if not (same and self.learning_rate == "auto"):
             self.learning_rate_ = self._choose_rate(name, problems, rng, streaming)
         self.solver_ = name
+        settled = SETTLED
         if SOLVERS[name].by_columns:
             columns = columns_of(problems[0])
             problems = [problem._replace(columns=columns) for problem in problems]
+            if self.alpha == "auto" and not self.l1_ratio:
+                settled = NEARLY_SETTLED
+            if len(begin) > 1 and goes_side_by_side(problems[0]):
+                begin = fit_side_by_side(
+                    problems, begin, int(self.max_epochs), settled, self._threads()
+                )
         models = []
         for k, problem in enumerate(problems):
             solver = make_solver(
@@ -348,7 +367,7 @@ class LinearBase(Estimator):
                 t = float(self.n_iter_ * problem.examples.y.size)
                 state = solver.resume(*solutions[k], t)
             seed = rng.integers(2**63)
-            models.append(SingleModel(problem, solver, state, np.random.default_rng(seed)))
+            models.append(SingleModel(problem, solver, state, np.random.default_rng(seed), settled))
         # Training changes the states in place: if it fails, a later fit can only start from coef_.
         self._fitted = fit
         return models

@@ -1,5 +1,6 @@
 """The models of the path of strengths that alpha="auto" compares (`monro.fitting.path`)."""
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -7,6 +8,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from sklearn.utils.extmath import safe_sparse_dot
 
+from monro.coordinate import MOST_COLUMNS
 from monro.fitting.order import visiting_order
 from monro.fitting.path import (
     PathModel,
@@ -18,14 +20,15 @@ from monro.fitting.splits import (
 )
 from monro.linear.algorithms.dual import derivatives
 from monro.linear.columns import Columns
-from monro.linear.examples import add_all
+from monro.linear.examples import Examples, add_all
 from monro.linear.objective import mean_loss
 from monro.linear.problem import Problem, columns_of
 from monro.linear.rate import choose_rate
+from monro.linear.side_by_side import SideBySide, Variant
 from monro.linear.solvers import SOLVERS, make_solver
 from monro.mapped.chunked_arrays import is_mapped
 from monro.mapped.matrices import load_rows
-from monro.rows import Array
+from monro.rows import Array, Sparse
 
 # The rows that strengths are fitted to have at most so many entries, but so many rows are taken.
 _MOST_ENTRIES, _FEWEST_ROWS = 1 << 21, 10_000
@@ -42,17 +45,21 @@ class Fits(NamedTuple):
     epochs: int
 
 
+Solutions = Sequence[tuple[Array, float]]  # the weights and the intercept of each model
+
+
 class Kept(NamedTuple):
     """What the fit with the best strength found."""
 
     scores: Array  # of the rows held out
-    solutions: list[tuple[Array, float]]  # weights and the intercept of each model
+    solutions: Solutions
 
 
 _FEWEST_STEPS, _MOST_EPOCHS = 5_000, 50  # of each fit by steps on rows: few are visited more often
 # Of losses without kinks; with a ridge; with an L1 norm.
 _SMOOTH, _KINKED, _SPARSE = Fits("coordinate", 4), Fits("dual", 3), Fits("implicit", 5)
 _ENOUGH = 0.05  # of the objective: if a sweep has promised to gain less, it is the last one
+_STEPS_PER_EPOCH = 3  # of steps side by side, which take a fraction of an epoch's time
 
 
 def fits_of(problem: Problem) -> Fits:
@@ -60,6 +67,45 @@ def fits_of(problem: Problem) -> Fits:
     if not problem.loss.traits.has_kink:
         return _SMOOTH
     return _SPARSE if problem.penalty.has_kink else _KINKED
+
+
+def goes_side_by_side(problem: Problem) -> bool:
+    """Return whether models of all splits and classes are fitted side by side.
+
+    Their sweeps take no short cut for columns that are few and resemble each other.
+    """
+    is_smooth = not problem.loss.traits.has_kink and not problem.penalty.has_kink
+    return (
+        is_smooth
+        and problem.n_features > MOST_COLUMNS
+        and isinstance(problem.examples.rows, Sparse)
+    )
+
+
+def fit_side_by_side(
+    problems: Sequence[Problem], begin: Solutions, epochs: int, enough: float, n_jobs: int
+) -> Solutions:
+    """Return about the solutions of problems that share their rows and columns.
+
+    Parameters
+    ----------
+    problems : sequence of Problem
+    begin : sequence of (weights, intercept)
+    epochs : int
+        The steps take about as long as so many, at most.
+    enough : float
+        Of the objective: if a step has promised to gain less, it is the last one.
+    n_jobs : int
+    """
+    loss, penalty, (_, _, weight), has_bias, *_ = problems[0]
+    share = weight / weight.sum()
+    variants = [Variant(problem.examples.y, share) for problem in problems]
+    together = SideBySide(
+        loss, columns_of(problems[0]), variants, begin, has_bias=has_bias, n_jobs=n_jobs
+    )
+    strength = float(penalty.strong_convexity())
+    together.fit([strength] * len(problems), _STEPS_PER_EPOCH * epochs, enough)
+    return together.solutions()
 
 
 def may_fold(problems: list[Problem]) -> bool:
@@ -136,6 +182,7 @@ class LinearPathModel(PathModel):
         self.estimator = estimator
         self.n_rows = split.training.y.size
         self.held_out = split.held_out
+        self.y, self.weight = split.held_out.y, split.held_out.weight
         self.columns = columns
         self.n_jobs = n_jobs
         problems = estimator._problems(split.training.with_mean_weight_one(), columns)
@@ -148,7 +195,9 @@ class LinearPathModel(PathModel):
             problems = [problem._replace(columns=by_columns) for problem in problems]
         self.problems: list[Problem] = problems
         zero = np.zeros(columns.kept)
-        self.solutions = [(zero, estimator._first_intercept(problem)) for problem in problems]
+        self.solutions: Solutions = [
+            (zero, estimator._first_intercept(problem)) for problem in problems
+        ]
         self.seed = seed
         self.rate = 1.0
         if SOLVERS[self.fits.solver].takes_rate:
@@ -172,11 +221,13 @@ class LinearPathModel(PathModel):
         solver = make_solver(problem, self.fits.solver, eta0=self.rate)
         rng = np.random.default_rng(self.seed)
         state = solver.resume(*earlier, 0.0)
+        order = np.arange(problem.examples.y.size)
         for _ in range(self.epochs):
             if solver.promised_gain(state) < _ENOUGH:
                 break
             state = solver.begin_epoch(state)
-            order = visiting_order(problem.examples.y.size, rng)
+            if not solver.traits.by_columns:
+                order = visiting_order(problem.examples.y.size, rng)
             solver.sweep(solver.rows_to_visit(order, state, rng), state)
         return solver.solution(state)
 
@@ -199,3 +250,88 @@ class LinearPathModel(PathModel):
     def count_nonzeros(self) -> int:
         """Return the number of weights that are not zero."""
         return sum(int(np.count_nonzero(w)) for w, _ in self.solutions)
+
+
+class SideBySidePathModel(PathModel):
+    """Linear models of all splits, fitted together with one strength after the other.
+
+    Parameters
+    ----------
+    estimator : LinearClassifier or LinearRegressor
+        Its losses and penalties are used.
+    problems : sequence of Problem
+        Those of all rows, one for each class.
+    splits : sequence of Split
+    n_jobs : int
+    """
+
+    n_rows = 1.0  # strengths are divided by the number of rows of each split
+
+    def __init__(
+        self, estimator: Any, problems: Sequence[Problem], splits: Sequence[Split], n_jobs: int
+    ):
+        self.estimator = estimator
+        self.splits = splits
+        self.n_models = len(problems)
+        self.y = np.concatenate([split.rows.y[split.judged] for split in splits])
+        self.weight = np.concatenate([split.rows.weight[split.judged] for split in splits])
+        rows, _, weight = problems[0].examples
+        zero = np.zeros(problems[0].n_features)
+        variants, begin = [], []
+        for split in splits:
+            share = np.zeros(weight.size)
+            share[split.fitted] = weight[split.fitted] / weight[split.fitted].sum()
+            for problem in problems:
+                y = problem.examples.y
+                fitted = Examples(rows, y[split.fitted], weight[split.fitted])
+                variants.append(Variant(y, share))
+                begin.append((zero, estimator._first_intercept(problem._replace(examples=fitted))))
+        self.together = SideBySide(
+            problems[0].loss,
+            columns_of(problems[0]),
+            variants,
+            begin,
+            has_bias=problems[0].fit_intercept,
+            n_jobs=n_jobs,
+        )
+        self.scores: Array = np.zeros(0)
+        self.keep()
+
+    def refit(self, alpha: float) -> None:
+        """Fit with another strength, from where the last fit ended."""
+        strengths = [
+            float(self.estimator._penalty_of(alpha / split.fitted.size).strong_convexity())
+            for split in self.splits
+            for _ in range(self.n_models)
+        ]
+        self.together.fit(strengths, _SMOOTH.epochs, _ENOUGH)
+
+    def losses(self) -> Array:
+        """Return the loss of each row that is held out."""
+        of_splits = np.split(self.together.predictions(), len(self.splits))
+        self.scores = np.concatenate(
+            [each[:, split.judged].T for each, split in zip(of_splits, self.splits, strict=True)]
+        )
+        losses: Array = self.estimator._losses_of(self.scores, self.y)
+        return losses
+
+    def keep(self) -> None:
+        """Keep what the last fit found, and the mean solution over the splits."""
+        found = self.together.solutions()
+        of_classes = [found[k :: self.n_models] for k in range(self.n_models)]
+        means = [
+            (np.mean([w for w, _ in each], axis=0), float(np.mean([b for _, b in each])))
+            for each in of_classes
+        ]
+        self.kept = Kept(self.scores, means)
+        self._best = self.together.copy()
+
+    def go_back(self) -> None:
+        """Continue from the best fit."""
+        self.together.restore(self._best)
+
+    def count_nonzeros(self) -> int:
+        """Return the number of weights that are not zero."""
+        counts = [int(np.count_nonzero(w)) for w, _ in self.together.solutions()]
+        size = self.n_models
+        return max(sum(counts[k : k + size]) for k in range(0, len(counts), size))

@@ -59,13 +59,23 @@ class SingleModel:
         Where to begin.
     rng : Generator
         The solver's random generator.
+    settled : float
+        What a sweep that is the last one promises to gain, at most, as a part of the objective.
     """
 
-    def __init__(self, problem: Problem, solver: Solver, state: Any, rng: np.random.Generator):
+    def __init__(
+        self,
+        problem: Problem,
+        solver: Solver,
+        state: Any,
+        rng: np.random.Generator,
+        settled: float = SETTLED,
+    ):
         self.problem = problem
         self.solver = solver
         self.state = state
         self.rng = rng
+        self.settled = settled
 
     def epoch(
         self,
@@ -105,7 +115,7 @@ class SingleModel:
     @property
     def is_settled(self) -> bool:
         """Whether the model is at its optimum, as far as its solver can tell."""
-        return self.solver.promised_gain(self.state) <= SETTLED
+        return self.solver.promised_gain(self.state) <= self.settled
 
     def loss_at_zero(self) -> float:
         """Return the largest loss of zero weights, at least 1, as an order of magnitude."""

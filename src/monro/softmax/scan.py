@@ -30,6 +30,7 @@ _BATCH_SCORES = 1 << 22  # computed at a time by a thread
 _MOST_RANGES = 16  # of classes: each has best classes of its own
 _MOST_ENTRIES = 1 << 20  # of rows, or of copies of weights, in double precision at a time
 _AHEAD = 3  # rows, whose weights are prefetched
+_MOST_READ = 0.5  # entries of rows for each weight of a block: from then on, all are prefetched
 
 
 class Scan(NamedTuple):
@@ -55,6 +56,16 @@ class _Found(NamedTuple):
 def _largest(z: Array) -> float:
     top = -np.inf
     for lane in range(z.size):
+        top = max(top, float(z[lane]))
+    return top
+
+
+@lanes_leaf
+def _scale_and_shift(z: Array, scale: Array, bias: Array) -> float:
+    """Make scores of the products of a block; return the largest."""
+    top = -np.inf
+    for lane in range(LANES):
+        z[lane] = z[lane] * scale[lane] + bias[lane]
         top = max(top, float(z[lane]))
     return top
 
@@ -86,10 +97,9 @@ def _insert(codes: Array, scores: Array, code: int, score: float) -> bool:
 
 
 @leaf
-def _take(found: _Found, i: int, z: Array, first: int, class_of: Array) -> None:
+def _take(found: _Found, i: int, z: Array, highest: float, first: int, class_of: Array) -> None:
     """Take the scores z of row i into account: those of the slots from `first` on."""
     codes, scores = found.codes[i], found.scores[i]
-    highest = _largest(z)
     if highest > scores[0]:
         found.mass[i] *= np.exp(scores[0] - highest)
     found.mass[i] += _sum_of_exponentials(z, max(highest, scores[0]))
@@ -102,7 +112,7 @@ def _take(found: _Found, i: int, z: Array, first: int, class_of: Array) -> None:
 def scan_scores(S: Array, first: int, class_of: Array, found: _Found) -> None:
     """Take scores into account, those of the slots from `first` on."""
     for i in range(S.shape[0]):
-        _take(found, i, S[i], first, class_of)
+        _take(found, i, S[i], _largest(S[i]), first, class_of)
 
 
 @kernel
@@ -119,23 +129,32 @@ def scan_blocks(
     """Compute the scores of a range of blocks, and take them into account.
 
     A block's weights stay in the cache while the rows pass. Of few rows most time would be spent
-    waiting for weights, hence the prefetching.
+    waiting for weights, hence the prefetching: of the whole next block, in order, if the rows need
+    most of it, else of what the next rows need.
     """
     n = found.mass.size
+    share = 0  # of the next block's features, prefetched with each row
+    if rows.data.size >= _MOST_READ * W.shape[1]:
+        share = -(-W.shape[1] // n)
     for block in range(blocks[0], blocks[1]):
         lanes = slice(block * LANES, (block + 1) * LANES)
         of_block, intercepts = scale[lanes], bias[lanes]
         for i in range(n):
-            ahead, first = i + _AHEAD, np.int64(block) * W.shape[1]
-            while ahead >= n:
-                ahead, first = ahead - n, first + W.shape[1]
-            if first < np.int64(blocks[1]) * W.shape[1]:
-                for p in range(rows.indptr[ahead], rows.indptr[ahead + 1]):
-                    prefetch_element(W, (first + np.int64(rows.indices[p])) * LANES)
+            if share > 0:
+                first = np.int64(block + 1) * W.shape[1]
+                if block + 1 < blocks[1]:
+                    for j in range(share * i, min(share * (i + 1), W.shape[1])):
+                        prefetch_element(W, (first + j) * LANES)
+            else:
+                ahead, first = i + _AHEAD, np.int64(block) * W.shape[1]
+                while ahead >= n:
+                    ahead, first = ahead - n, first + W.shape[1]
+                if first < np.int64(blocks[1]) * W.shape[1]:
+                    for p in range(rows.indptr[ahead], rows.indptr[ahead + 1]):
+                        prefetch_element(W, (first + np.int64(rows.indices[p])) * LANES)
             lanes_dot(rows.data, rows.indices, rows.indptr[i], rows.indptr[i + 1], W, block, z)
-            for lane in range(LANES):
-                z[lane] = z[lane] * of_block[lane] + intercepts[lane]
-            _take(found, i, z, block * LANES, class_of)
+            highest = _scale_and_shift(z, of_block, intercepts)
+            _take(found, i, z, highest, block * LANES, class_of)
 
 
 @kernel

@@ -10,6 +10,9 @@ from monro.linear.problem import Problem
 from monro.rows import Array
 
 SETTLED = 1e-8  # of the objective: a sweep that promises to gain less is the last one
+# The same where the strength was chosen and nothing is exactly 0: what the strength is chosen by
+# is known far less accurately.
+NEARLY_SETTLED = 1e-5
 
 
 class Options(NamedTuple):

@@ -77,6 +77,7 @@ _UPDATES_PER_MERGE = 1 << 27
 _WATCHED_CLASSES, _WATCHED_ROWS = 0.2, 0.1  # shares
 _STEP_CLASSES = 32
 _ALWAYS_WATCHED, _FEWEST_WATCHED = 1000, 200  # rows; of more than a thousand classes fewer
+_FEWEST_SHOWN = 100  # rows, of a loss that decides nothing
 _FEW_SCORES = 1 << 20
 _SCALE_PASSES = 16.0  # of `losses`, that take as long as a search for the final scale
 
@@ -367,7 +368,8 @@ class SoftmaxTrainer(Trainer):
     def objective(self) -> float:
         """Return the exact loss of a few of the training rows."""
         sample = self._training_sample
-        return self._loss_of(self._watched(LabelledRows(sample.X, sample.codes, sample.weight)))
+        rows = LabelledRows(sample.X, sample.codes, sample.weight)
+        return self._loss_of(self._watched(rows, fewest=_FEWEST_SHOWN))
 
     def exact_objective(self) -> float:
         """Return the exact loss of a sample of the training rows."""
@@ -400,12 +402,14 @@ class SoftmaxTrainer(Trainer):
         assert self.held_out is not None
         return self._watched(self.held_out)
 
-    def _watched(self, rows: LabelledRows, epochs: float = 1.0) -> LabelledRows:
+    def _watched(
+        self, rows: LabelledRows, epochs: float = 1.0, fewest: int = _FEWEST_WATCHED
+    ) -> LabelledRows:
         """Return so many of the rows that their loss takes a small part of some epochs' time."""
         n_classes = self.problem.n_classes
         visited = (self._visited_classes + _STEP_CLASSES) / n_classes
         share = min(_WATCHED_ROWS, _WATCHED_CLASSES * visited)
-        fewest = max(_FEWEST_WATCHED, min(_ALWAYS_WATCHED, _FEW_SCORES // n_classes))
+        fewest = max(fewest, min(_ALWAYS_WATCHED, _FEW_SCORES // n_classes))
         most = max(fewest, share * self.size * epochs)
         if rows.y.size <= most:
             return rows

@@ -232,10 +232,18 @@ class ObservedPathModel(PathModel):
     split : Split
         Of conditioned rows.
     labels : Labels
-    n_classes, seed : int
+    n_classes, seed, n_jobs : int
     """
 
-    def __init__(self, estimator: Any, split: Split, labels: Labels, n_classes: int, seed: int):
+    def __init__(
+        self,
+        estimator: Any,
+        split: Split,
+        labels: Labels,
+        n_classes: int,
+        seed: int,
+        n_jobs: int,
+    ):
         self.n_rows = split.training.y.size
         training = split.training.with_mean_weight_one()
         problem = make_problem(estimator, training, labels, n_classes)
@@ -243,7 +251,7 @@ class ObservedPathModel(PathModel):
         self.plan = plan._replace(epochs=min(_PATH_EPOCHS, plan.epochs))
         rng = np.random.default_rng([seed, 1])
         state = first_state(problem, plan)
-        self.trainer = ObservedTrainer(problem, plan, state, rng=rng, n_jobs=estimator._threads())
+        self.trainer = ObservedTrainer(problem, plan, state, rng=rng, n_jobs=n_jobs)
         self.calibrations: dict[float, Array] = {}  # by alpha·N, of independent labels
         X = as_sparse(split.held_out.X, estimator.dtype)
         self.held_out = split.held_out._replace(X=X)
@@ -293,7 +301,12 @@ def _choose_alpha(
     splits = make_splits(rows, strata, numbers, run.seed, cv)
     if not splits:
         return StrengthPath(STREAM_ALPHA, [])._asdict()
-    models = [ObservedPathModel(estimator, each, labels, n_classes, run.seed) for each in splits]
+    # Folds side by side, or threads inside one model.
+    n_jobs = estimator._threads()
+    each = n_jobs if len(splits) == 1 else 1
+    models = [
+        ObservedPathModel(estimator, split, labels, n_classes, run.seed, each) for split in splits
+    ]
     strengths = ridge_strengths(float(lengths.mean()))
     with ExitStack() as stack:
         progress = stack.enter_context(
@@ -303,12 +316,14 @@ def _choose_alpha(
             stack.enter_context(model.trainer)
         weights = [model.weight for model in models]
         times = times_judged(splits, rows.y.size)
-        path = follow_path(models, weights, rows.y.size, strengths, progress.step, times=times)
+        path = follow_path(
+            models, weights, rows.y.size, strengths, progress.step, times=times, n_jobs=n_jobs
+        )
     chosen = path._asdict()
     if is_independent(estimator, labels):
         total = path.alpha_ * rows.y.size
-        each = [model.calibration_at(total) for model in models]
-        chosen["calibration_"] = np.mean(each, axis=0).tolist()
+        found = [model.calibration_at(total) for model in models]
+        chosen["calibration_"] = np.mean(found, axis=0).tolist()
     return chosen
 
 

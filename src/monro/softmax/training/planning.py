@@ -58,10 +58,8 @@ def make_plan(estimator: Any, n_classes: int, mean_sqnorm: float) -> Plan:
 def size_of_dense(n_classes: int, n_features: int, dtype: str) -> tuple[int, str]:
     """Return the bytes of dense weights, and a text with them."""
     size = int(n_lanes(n_classes)) * n_features * int(np.dtype(dtype).itemsize)
-    return (
-        size,
-        f"dense weights of {n_classes:,} classes × {n_features:,} features: {size / 1e9:.2g} GB",
-    )
+    shape = f"{n_classes:,} classes × {n_features:,} features"
+    return size, f"dense weights of {shape} would take {size / 1e9:.2g} GB"
 
 
 def _radius(estimator: Any, n_classes: int) -> float | None:

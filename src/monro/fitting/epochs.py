@@ -52,7 +52,8 @@ def train(run: Run, trainer: Trainer) -> None:
     estimator.history_ = []
 
     context = estimator._init_callback_context(max_subtasks=run.epochs)
-    y = estimator._labels(run.rows.y) if has_callbacks(estimator) else run.rows.y
+    labels_of = run.labels_of or estimator._labels
+    y = labels_of(run.rows.y) if has_callbacks(estimator) else run.rows.y
     seen = {"estimator": estimator, "X": run.rows.X, "y": y}
     solution = {"reconstruction_attributes": trainer.solution}
     context.call_on_fit_task_begin(**seen)

@@ -1,6 +1,6 @@
 """One fit of an estimator: the rows it learns from, the seed, the hold-out and the checkpoint."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -77,6 +77,8 @@ class Run:
         Of the columns, measured on the training rows. All rows here are as they were given.
     most_epochs : int, optional
         So many are enough, even if the estimator allows for more.
+    labels_of : callable, optional
+        Makes of `rows.y` what the user gave, for callbacks; by default the estimator's `_labels`.
     """
 
     estimator: Any
@@ -86,6 +88,7 @@ class Run:
     held_out: LabelledRows | None = None
     conditioning: Conditioning = AS_GIVEN
     most_epochs: int | None = None
+    labels_of: Callable[[Array], Any] | None = None
 
     @classmethod
     def start(

@@ -387,6 +387,11 @@ class SoftmaxBase(PosteriorSummary):
                 "the model has weights of observed pairs: to train it further give "
                 "weights='observed'"
             )
+        if earlier is not None and earlier.weights.calibration is not None:
+            raise ValueError(
+                "the model has independent labels, and densify has left out what training needs: "
+                "fit it anew"
+            )
         if earlier is not None and sp.issparse(earlier.weights.W):
             raise ValueError("the model is sparse: call densify before you train it further")
         return earlier
@@ -402,8 +407,8 @@ class SoftmaxBase(PosteriorSummary):
         earlier: SoftmaxFit | None = getattr(self, "_fitted", None)
         if earlier is not None and earlier.pairs is None:
             raise ValueError(
-                "the model has weights for all pairs of features and classes: to train it further "
-                "give weights='dense'"
+                "the model has weights for all pairs of features and classes, from a fit of dense "
+                "weights or from densify: to train it further give weights='dense'"
             )
         return earlier
 

@@ -521,7 +521,8 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         """
         check_softmax_parameters(self)
         first = not hasattr(self, "_fitted")
-        observed = self.weights == "observed" if first else self._has_observed_pairs
+        asked = self.weights == "observed" or self.label_weight == "independent"
+        observed = asked if first else self._has_observed_pairs
         if observed and sample_id is not None:
             raise ValueError("sample_id: weights of observed pairs have no local variables")
         labels = None

@@ -67,10 +67,10 @@ def _check_observed(estimator: Any) -> None:
     """Raise unless the other parameters support the weights and labels that are asked for."""
     asked = estimator.weights
     refused = refused_for_observed(estimator)
-    if asked == "observed" and refused is not None:
+    if refused is not None and (asked == "observed" or estimator.label_weight == "independent"):
+        what = "weights='observed'" if asked == "observed" else "label_weight='independent'"
         raise ValueError(
-            f"weights='observed' has steps of its own, for the softmax: {refused} is for "
-            "weights='dense'"
+            f"{what} has steps of its own, for the softmax: {refused} is for weights='dense'"
         )
     if estimator.label_weight == "independent" and asked == "dense":
         raise ValueError("label_weight='independent' is for weights='observed'")

@@ -260,7 +260,8 @@ class SoftmaxPredictor(Estimator):
             one = np.ones(coef.shape[0], coef.dtype)
             bias = weights.bias[weights.slots]
             slots = np.arange(coef.shape[0])
-            self._replace_weights(Weights(coef, bias, one, slots, weights.spread))
+            kept = weights.spread, weights.calibration
+            self._replace_weights(Weights(coef, bias, one, slots, *kept))
         return self
 
     def densify(self) -> Self:
@@ -280,6 +281,7 @@ class SoftmaxPredictor(Estimator):
             W: Any = weights.W
             W = np.ascontiguousarray(W.toarray())
             self._replace_weights(weights._replace(W=W))
+            self._fitted = self._fitted._replace(pairs=None)  # those weights cannot be trained so
         return self
 
     def _class_weights(self) -> Any:

@@ -2,6 +2,7 @@
 
 import pathlib
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,7 +43,7 @@ from monro.softmax.observed.trainer import (
 from monro.softmax.parameters import refused_for_observed
 from monro.softmax.training.continuation import SoftmaxFit
 from monro.softmax.training.planning import STREAM_ALPHA, size_of_dense
-from monro.softmax.training.problem import squared_lengths
+from monro.softmax.training.problem import in_precision, squared_lengths
 
 STATES = {"Observed": ObservedState}
 # Dense weights up to this size are fitted as such: they may also tell apart what was never seen
@@ -62,6 +63,7 @@ class Labels(NamedTuple):
 
     sets: LabelSets
     counts: Array | None = None  # rows that have each label, and all rows, of a matrix of labels
+    independent: bool = False  # whether each label of a row is a question of its own
 
     def renumbered(self, codes: Array, n_classes: int) -> "Labels":
         """Return the labels with other codes, in the same order."""
@@ -69,12 +71,14 @@ class Labels(NamedTuple):
         counts = np.zeros(n_classes + 1, np.int64)
         assert self.counts is not None
         counts[np.append(codes, n_classes)] = self.counts
-        return Labels(sets, counts)
+        return self._replace(sets=sets, counts=counts)
 
 
 def takes_observed(estimator: Any, X: Any, n_classes: int) -> tuple[bool, str]:
     """Resolve the parameter `weights`: whether they are of observed pairs only, and why."""
     size, dense = size_of_dense(n_classes, X.shape[1], estimator.dtype)
+    if estimator.label_weight == INDEPENDENT:
+        return True, "labels are independent"
     if estimator.weights != "auto":
         return estimator.weights == "observed", "as asked for"
     if refused_for_observed(estimator) is not None or not sp.issparse(X):
@@ -82,24 +86,26 @@ def takes_observed(estimator: Any, X: Any, n_classes: int) -> tuple[bool, str]:
     return size > COMFORTABLE, dense
 
 
-def is_independent(estimator: Any, labels: Labels) -> bool:
-    """Return whether each label of a row is a question of its own."""
-    several = labels.counts is not None
-    return several and estimator.label_weight in ("auto", INDEPENDENT)
+def resolved(estimator: Any, labels: Labels, earlier: SoftmaxFit | None) -> Labels:
+    """Resolve whether labels are independent: as in an earlier fit, if there is one."""
+    if earlier is not None:
+        return labels._replace(independent=earlier.weights.calibration is not None)
+    by_default = estimator.label_weight == "auto" and labels.counts is not None
+    return labels._replace(independent=by_default or estimator.label_weight == INDEPENDENT)
 
 
 def make_problem(
     estimator: Any, rows: LabelledRows, labels: Labels, n_classes: int
 ) -> ObservedProblem:
     """Return the problem of some rows, whose columns are conditioned."""
-    X = as_sparse(rows.X, estimator.dtype)
+    X, _ = in_precision(as_sparse(rows.X, estimator.dtype), rows.y, estimator.dtype)
     pairs = observed_pairs(X, rows.y, labels.sets, n_classes, int(estimator.min_pair_count))
     require_memory(
         2 * X.dtype.itemsize * pairs.size,
         f"weights of {pairs.size:,} observed pairs",
         "leave out rare pairs (min_pair_count=2), or use fewer columns or classes",
     )
-    independent = is_independent(estimator, labels)
+    independent = labels.independent
     share = not independent and estimator.label_weight != "one"
     make_loss = independent_labels if independent else joint_softmax
     return ObservedProblem(rows._replace(X=X), labels.sets, pairs, n_classes, share, make_loss)
@@ -109,7 +115,7 @@ def make_observed_plan(
     estimator: Any, problem: ObservedProblem, labels: Labels, because: str
 ) -> ObservedPlan:
     """Return the plan of a fit."""
-    independent = is_independent(estimator, labels)
+    independent = labels.independent
     rate = estimator.learning_rate
     if isinstance(rate, str):
         rate = _RATES[independent] / (mean_length(problem.rows.X) or 1.0)
@@ -149,6 +155,9 @@ def fit_observed(
     identity = (rows.y, sets.indptr, sets.codes)
     run = Run.start(estimator, rows.without_zero_weights(), checkpoint, STATES, identity)
     earlier = estimator._earlier_observed() if estimator.warm_start else None
+    labels = resolved(estimator, labels, earlier)
+    if labels.counts is not None:
+        run.labels_of = partial(sets.of, n_classes=n_classes)
     if earlier is None:
         estimator._forget()
     estimator.classes_ = classes
@@ -320,7 +329,7 @@ def _choose_alpha(
             models, weights, rows.y.size, strengths, progress.step, times=times, n_jobs=n_jobs
         )
     chosen = path._asdict()
-    if is_independent(estimator, labels):
+    if labels.independent:
         total = path.alpha_ * rows.y.size
         found = [model.calibration_at(total) for model in models]
         chosen["calibration_"] = np.mean(found, axis=0).tolist()
@@ -394,6 +403,7 @@ def partial_fit_observed(
     if not rows.weight.any():
         return
     earlier = estimator._earlier_observed()
+    labels = resolved(estimator, labels, earlier)
     rows = rows.without_zero_weights().with_mean_weight_one()
     if earlier is None:
         estimator.history_ = []

@@ -61,6 +61,8 @@ class Inside(NamedTuple):
 
 NOT_INSIDE = np.inf
 GATHERED = 512
+# Of the total of all classes, that differences may leave; a smaller rest is added up anew.
+LEAST_REST = 1e-6
 
 
 def new_inside(n_classes: int, most_labels: int, dtype: str) -> Inside:
@@ -76,7 +78,8 @@ def new_inside(n_classes: int, most_labels: int, dtype: str) -> Inside:
 def take_inside(rows: Sparse, i: int, pairs: Pairs, w: Array, bias: Array, inside: Inside) -> int:
     """Compute the scores of the classes inside; return their number.
 
-    Without branches: whether a class is inside already cannot be predicted.
+    Without branches: whether a class is inside already cannot be predicted. Scores that overflow
+    look like classes that are not inside: there are never more codes than classes.
     """
     n = 0
     not_inside = inside.score.dtype.type(NOT_INSIDE)
@@ -87,9 +90,19 @@ def take_inside(rows: Sparse, i: int, pairs: Pairs, w: Array, bias: Array, insid
             score = inside.score[k]
             is_new = score == not_inside
             inside.codes[n] = k
-            n += is_new
+            n = min(n + is_new, bias.size)
             inside.score[k] = (bias[k] if is_new else score) + x * w[q]
     return n
+
+
+@leaf
+def rest_of(loss: Any, outside: Outside, score: Array) -> float:
+    """Return the total of the classes that are not inside."""
+    rest = 0.0
+    for k in range(score.size):
+        if score[k] == score.dtype.type(NOT_INSIDE):
+            rest += amount(loss, outside.unit[k])
+    return rest
 
 
 @vector_leaf
@@ -116,6 +129,8 @@ def step(
     """
     for p in range(rows.indptr[i], rows.indptr[i + 1]):
         x, feature = rows.data[p], rows.indices[p]
+        if x == 0.0:  # a zero that is stored: the row does not have the feature
+            continue
         stop = pairs.indptr[feature + np.uint64(1)]
         for start in range(pairs.indptr[feature], stop, GATHERED):
             n = min(GATHERED, stop - start)
@@ -156,13 +171,15 @@ def visit(
             if inside.score[k] == not_inside:
                 inside.score[k] = state.bias[k]
                 inside.codes[n] = k
-                n += 1
+                n = min(n + 1, state.bias.size)
             inside.own[a] = inside.score[k]
         rest = outside.total
         for a in range(n):
             k = inside.codes[a]
             inside.z[a] = inside.score[k]
             rest -= amount(loss, outside.unit[k])
+        if rest < LEAST_REST * outside.total:
+            rest = rest_of(loss, outside, inside.score)
         value, m = slopes(loss, inside.z, n, rest, each * number(labels.size))
         for a in range(n):
             inside.score[inside.codes[a]] = inside.z[a]

@@ -145,7 +145,8 @@ class ObservedTrainer(Trainer):
         self.calibration = calibration
         self.rows_before = rows_before
         self.title = "observed pairs"
-        self.objective_name = "loss" if plan.label_weight == INDEPENDENT else "log_loss"
+        independent = plan.label_weight == INDEPENDENT
+        self.objective_name = "squared_hinge" if independent else "log_loss"
         self.size = self.rows_per_epoch = problem.size
         self._targets = targets_of(problem, problem.rows)
         self._scratches = [scratch_of(problem) for _ in range(n_jobs)]

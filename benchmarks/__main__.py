@@ -23,6 +23,7 @@ NAMES = {
     "topk": "the five likeliest of a million classes, against faiss and usearch",
     "nextword": "softmax: WikiText-2's next word, 33,278 classes: ablation, rates, variance",
     "regularisation": "nothing to tune: strengths chosen by themselves, beside peers that search",
+    "observed": "softmax: weights of observed pairs only, beside dense ones and trees of labels",
     "reduce": "augment and reduce: known coefficients, classes drawn by frequency, time of a step",
     "tagging": "CRF: CoNLL-2000 chunking, against CRFsuite",
     "readers": "reading svmlight text, against scikit-learn's loader",

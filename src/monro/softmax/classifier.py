@@ -108,7 +108,7 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         "coordinate" and "implicit" (with one example per step). "implicit" then takes the last
         fifth of its epochs by coordinate descent; except with early_stopping or tol, with more than
         4,096 classes, in `partial_fit`, and for rows larger than memory: there the weights are
-        less sparse than at the optimum.
+        less sparse than at the optimum, as are those of observed pairs.
     penalty_factor : array of shape (n_features,), optional
         Positive numbers: the penalty on the weights of feature j counts ``penalty_factor[j]``
         times. A small one, such as 0.01, leaves a feature almost unpenalised, a large one keeps it
@@ -521,8 +521,9 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         """
         check_softmax_parameters(self)
         first = not hasattr(self, "_fitted")
-        asked = self.weights == "observed" or self.label_weight == "independent"
-        observed = asked if first else self._has_observed_pairs
+        observed = self.weights == "observed" or (
+            self.label_weight == "independent" if first else self._has_observed_pairs
+        )
         if observed and sample_id is not None:
             raise ValueError("sample_id: weights of observed pairs have no local variables")
         labels = None

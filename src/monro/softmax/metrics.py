@@ -299,7 +299,7 @@ def propensities(counts: Array, n_rows: int) -> Array:
     [0.109, 0.767]
     """
     a, b = 0.55, 1.5
-    c = (np.log(n_rows) - 1.0) * (b + 1.0) ** a
+    c = max(np.log(n_rows) - 1.0, 0.0) * (b + 1.0) ** a  # of two rows no label is known to be rare
     return np.asarray(1.0 / (1.0 + c * (counts + b) ** -a))
 
 

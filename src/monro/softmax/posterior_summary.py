@@ -45,6 +45,10 @@ class PosteriorSummary(SoftmaxPredictor):
         True
         """
         traits = SOLVERS[self.solver]
+        if self._weights().calibration is not None:
+            raise ValueError(
+                "bound: the model has independent labels, whose probabilities have no such bound"
+            )
         if traits.is_variational and self._weights().spread is None:
             local = self._local_variables(X, y, sample_weight)
             if local is not None:

@@ -296,3 +296,14 @@ def diverge():
 
 def test_a_rate_that_is_too_large_is_named():
     assert processes.status(processes.start(diverge)) == 0
+
+
+def test_single_labels_may_be_independent():
+    """They are sets of one, so the model is that of their indicator matrix."""
+    X, y = data()
+    settings = {"label_weight": "independent", "max_epochs": 6, "alpha": 0.01}
+    one, two = (observed(**settings).fit(X, labels) for labels in (y, np.eye(5, dtype=int)[y]))
+    assert one.plan_["label_weight"] == two.plan_["label_weight"] == "independent"
+    np.testing.assert_array_equal(parts_of(one)[0], parts_of(two)[0])
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+    np.testing.assert_allclose(one.log_loss(X, y), two.log_loss(X, y))

@@ -311,3 +311,12 @@ def test_dense_and_observed_weights_do_not_continue_each_other():
     with pytest.raises(ValueError, match="weights='dense'"):
         model.set_params(weights="observed").fit(X, y)
     model.set_params(weights="dense").partial_fit(X, y)
+
+
+def test_counts_of_labels_add_up_whatever_form_a_batch_has():
+    X, Y = data("independent")
+    y = np.arange(60) % 7
+    model = estimator("independent").fit(X, Y).partial_fit(X, y).partial_fit(X, Y)
+    other = estimator("independent").fit(X, Y).partial_fit(X, one_hot(y, 7)).partial_fit(X, Y)
+    assert_same_bits(model, other)
+    assert model.evaluate(X, Y) == other.evaluate(X, Y)

@@ -163,13 +163,15 @@ def test_rows_without_a_label_are_not_measured_nor_counted(kind):
 
 
 def test_losses_of_a_fit_are_those_of_its_objective():
-    """history_ has the loss before each step; with verbose or tol that of the rows."""
+    """With tol also of the rows, after the epoch; `loss` is that before each step."""
     rng = np.random.default_rng(6)
     X, Y = sparse_rows(rng, 50, 8), label_matrix(rng, 50, 6)
     for kind, name in (("independent", "squared_hinge"), ("share", "log_loss")):
         model = observed(label_weight=kind, tol=0.0, max_epochs=5, dtype="float64").fit(X, Y)
         losses, _ = loss_and_slopes(scores_of(model, X), Y, kind)
         np.testing.assert_allclose(model.history_[-1][name], losses.mean(), rtol=1e-6)
+        plain = observed(label_weight=kind, max_epochs=5, dtype="float64").fit(X, Y)
+        assert [r["loss"] for r in plain.history_] == [r["loss"] for r in model.history_]
 
 
 # ------------------------------------------------------------------------------------ small parts

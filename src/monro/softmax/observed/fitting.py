@@ -53,6 +53,8 @@ COMFORTABLE = 1e9  # bytes
 # The first learning rate, for rows with Σ_j |x_j| = 1, and the epochs that many rows take. Both
 # were chosen on parts of training sets (docs/decisions/0030).
 _RATES = {True: 3.0, False: 24.0}  # by whether labels are independent
+# Batches have no time to come back from long first steps.
+_STREAM_RATE = 3.0
 _EPOCHS = {True: 6, False: 10}
 _VISITS = 30_000  # of rows, at least: few rows take more epochs
 _PATH_EPOCHS = 3  # of each strength of a path
@@ -112,13 +114,19 @@ def make_problem(
 
 
 def make_observed_plan(
-    estimator: Any, problem: ObservedProblem, labels: Labels, because: str
+    estimator: Any,
+    problem: ObservedProblem,
+    labels: Labels,
+    because: str,
+    *,
+    in_batches: bool = False,
 ) -> ObservedPlan:
     """Return the plan of a fit."""
     independent = labels.independent
     rate = estimator.learning_rate
     if isinstance(rate, str):
-        rate = _RATES[independent] / (mean_length(problem.rows.X) or 1.0)
+        times = _STREAM_RATE if in_batches else _RATES[independent]
+        rate = times / (mean_length(problem.rows.X) or 1.0)
     enough = max(_EPOCHS[independent], -(-_VISITS // max(problem.size, 1)))
     weight = INDEPENDENT if independent else ("share" if problem.share else "one")
     return ObservedPlan(
@@ -269,7 +277,7 @@ class ObservedPathModel(PathModel):
     def refit(self, alpha: float) -> None:
         """Fit with another strength, from where the last fit ended."""
         trainer, state = self.trainer, self.trainer.state
-        if self.calibrations or trainer.epochs:
+        if trainer.epochs:
             # The sums of squared slopes keep what one epoch has added on average.
             state.gain[:] /= self.plan.epochs + 1
             state.bias_gain[:] /= self.plan.epochs + 1
@@ -404,11 +412,13 @@ def partial_fit_observed(
         return
     earlier = estimator._earlier_observed()
     labels = resolved(estimator, labels, earlier)
-    rows = rows.without_zero_weights().with_mean_weight_one()
+    rows = rows.without_zero_weights()
     if earlier is None:
         estimator.history_ = []
     problem = make_problem(estimator, rows, labels, classes.size)
-    plan = make_observed_plan(estimator, problem, labels, "in batches")._replace(epochs=1)
+    because = "as the batches before" if earlier is not None else "as asked for"
+    plan = make_observed_plan(estimator, problem, labels, because, in_batches=True)
+    plan = plan._replace(epochs=1)
     state, pairs, before = first_state(problem, plan), problem.pairs, 0.0
     if earlier is not None:
         # A class not seen before starts with the lowest intercept so far.
@@ -418,8 +428,9 @@ def partial_fit_observed(
         before = float(earlier.pairs.n_rows[0])
     problem = problem._replace(pairs=pairs)
     counts = labels.counts
-    if counts is not None and earlier is not None and earlier.label_counts is not None:
-        counts = counts.copy()
+    if earlier is not None and earlier.label_counts is not None:
+        if counts is None:  # one label a row
+            counts = np.append(np.bincount(rows.y, minlength=classes.size), rows.y.size)
         counts[np.append(codes, classes.size)] += earlier.label_counts
     calibration = None
     if plan.label_weight == INDEPENDENT:

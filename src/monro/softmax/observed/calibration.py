@@ -27,10 +27,10 @@ def uncalibrated(n_rows: float) -> Array:
 
 
 def judge(
-    weights: Weights, X: Any, targets: Array, sets: LabelSets, least: float
+    weights: Weights, X: Any, targets: Array, sets: LabelSets, least: float, n_jobs: int = 1
 ) -> tuple[Array, Array]:
     """Return 1 - nDCG at 5 of rows that the weights were not fitted to, and the calibration."""
-    best = scan(weights, X, min(_BEST, weights.n_classes))
+    best = scan(weights, X, min(_BEST, weights.n_classes), n_jobs)
     labels = sets.of(targets, weights.n_classes)
     hits = np.asarray(labels[np.arange(targets.size)[:, None], best.codes].todense()) > 0
     loss = 1.0 - ndcg_of_rows(hits, np.diff(labels.indptr), _DEPTH)

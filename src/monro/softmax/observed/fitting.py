@@ -39,6 +39,7 @@ from monro.softmax.observed.trainer import (
     ObservedPlan,
     ObservedTrainer,
     first_state,
+    mean_square,
 )
 from monro.softmax.parameters import refused_for_observed
 from monro.softmax.training.continuation import SoftmaxFit
@@ -122,11 +123,11 @@ def make_observed_plan(
     in_batches: bool = False,
 ) -> ObservedPlan:
     """Return the plan of a fit."""
-    independent = labels.independent
+    independent, X = labels.independent, problem.rows.X
     rate = estimator.learning_rate
     if isinstance(rate, str):
         times = _STREAM_RATE if in_batches else _RATES[independent]
-        rate = times / (mean_length(problem.rows.X) or 1.0)
+        rate = times / (mean_length(X) or 1.0)
     enough = max(_EPOCHS[independent], -(-_VISITS // max(problem.size, 1)))
     weight = INDEPENDENT if independent else ("share" if problem.share else "one")
     return ObservedPlan(
@@ -141,6 +142,7 @@ def make_observed_plan(
         epochs=min(int(estimator.max_epochs), enough),
         fit_intercept=bool(estimator.fit_intercept),
         dtype=estimator.dtype,
+        strongest=mean_square(X) * X.data.size / max(problem.size, 1),
     )
 
 
@@ -187,6 +189,7 @@ def fit_observed(
     run.most_epochs = plan.epochs
     state = first_state(problem, plan)
     if earlier is not None:
+        plan = plan._replace(strongest=0.0)
         codes = np.arange(n_classes)
         pairs, state = continued(earlier, run.conditioning, problem.pairs, state, codes)
         problem = problem._replace(pairs=pairs._replace(rows=problem.pairs.rows))
@@ -213,7 +216,7 @@ def fit_observed(
         if calibration is not None and not hasattr(estimator, "calibration_"):
             # No rows were held out for a path: those of early stopping, else the training rows.
             X, y, _ = problem.rows if held_out is None else held_out
-            _, own = judge(trainer.weights(), X, y, sets, calibration[-1])
+            _, own = judge(trainer.weights(), X, y, sets, calibration[-1], trainer.n_jobs)
             fitted = fitted._replace(weights=fitted.weights._replace(calibration=own))
     estimator._fitted = fitted
 
@@ -265,7 +268,7 @@ class ObservedPathModel(PathModel):
         training = split.training.with_mean_weight_one()
         problem = make_problem(estimator, training, labels, n_classes)
         plan = make_observed_plan(estimator, problem, labels, "")
-        self.plan = plan._replace(epochs=min(_PATH_EPOCHS, plan.epochs))
+        self.plan = plan._replace(epochs=min(_PATH_EPOCHS, plan.epochs), strongest=0.0)
         rng = np.random.default_rng([seed, 1])
         state = first_state(problem, plan)
         self.trainer = ObservedTrainer(problem, plan, state, rng=rng, n_jobs=n_jobs)
@@ -291,7 +294,9 @@ class ObservedPathModel(PathModel):
         trainer, problem = self.trainer, self.trainer.problem
         if self.plan.label_weight == INDEPENDENT:
             X, y, _ = self.held_out
-            loss, calibration = judge(trainer.weights(), X, y, problem.sets, 0.5 / self.n_rows)
+            least = 0.5 / self.n_rows
+            weights, n_jobs = trainer.weights(), trainer.n_jobs
+            loss, calibration = judge(weights, X, y, problem.sets, least, n_jobs)
             self.calibrations[trainer.plan.alpha * self.n_rows] = calibration
             return loss
         return trainer.loss_of(self.held_out)
@@ -325,6 +330,8 @@ def _choose_alpha(
         ObservedPathModel(estimator, split, labels, n_classes, run.seed, each) for split in splits
     ]
     strengths = ridge_strengths(float(lengths.mean()))
+    if labels.independent:  # of labels by the dozen the best penalties are stronger
+        strengths = strengths._replace(first=strengths.first - 1)
     with ExitStack() as stack:
         progress = stack.enter_context(
             Progress(estimator.verbose > 0, "strength", strengths.values.size, rows.y.size)
@@ -418,7 +425,7 @@ def partial_fit_observed(
     problem = make_problem(estimator, rows, labels, classes.size)
     because = "as the batches before" if earlier is not None else "as asked for"
     plan = make_observed_plan(estimator, problem, labels, because, in_batches=True)
-    plan = plan._replace(epochs=1)
+    plan = plan._replace(epochs=1, strongest=0.0)
     state, pairs, before = first_state(problem, plan), problem.pairs, 0.0
     if earlier is not None:
         # A class not seen before starts with the lowest intercept so far.

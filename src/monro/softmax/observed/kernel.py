@@ -54,6 +54,7 @@ class Inside(NamedTuple):
     score: Array  # (classes,): their scores, then slopes; NOT_INSIDE for all others
     codes: Array  # (classes + 1,): the row's classes
     z: Array  # (classes,): scores, then slopes, in the order of `codes`
+    unit: Array  # (classes,): o, in that order
     own: Array  # (most labels of a row,): the scores of its labels
     gathered: Array  # (GATHERED,): slopes of some classes of a list
     bias_slope: Array  # (classes,): the sum of the rows' slopes, less those as if outside
@@ -69,9 +70,9 @@ def new_inside(n_classes: int, most_labels: int, dtype: str) -> Inside:
     """Return scratch memory for a thread."""
     score = np.full(n_classes, NOT_INSIDE, dtype)
     codes = np.zeros(n_classes + 1, np.int32)
-    z, own = np.zeros(n_classes, dtype), np.zeros(most_labels, dtype)
+    z, unit, own = (np.zeros(size, dtype) for size in (n_classes, n_classes, most_labels))
     gathered, bias_slope = np.zeros(GATHERED, dtype), np.zeros(n_classes, dtype)
-    return Inside(score, codes, z, own, gathered, bias_slope)
+    return Inside(score, codes, z, unit, own, gathered, bias_slope)
 
 
 @leaf
@@ -87,11 +88,11 @@ def take_inside(rows: Sparse, i: int, pairs: Pairs, w: Array, bias: Array, insid
         x, feature = rows.data[p], rows.indices[p]
         for q in range(pairs.indptr[feature], pairs.indptr[feature + np.uint64(1)]):
             k = pairs.classes[q]
-            score = inside.score[k]
+            score, first = inside.score[k], bias[k]
             is_new = score == not_inside
             inside.codes[n] = k
             n = min(n + is_new, bias.size)
-            inside.score[k] = (bias[k] if is_new else score) + x * w[q]
+            inside.score[k] = (first if is_new else score) + x * w[q]
     return n
 
 
@@ -176,29 +177,29 @@ def visit(
         rest = outside.total
         for a in range(n):
             k = inside.codes[a]
-            inside.z[a] = inside.score[k]
-            rest -= amount(loss, outside.unit[k])
+            inside.z[a], inside.unit[a] = inside.score[k], outside.unit[k]
+            rest -= amount(loss, inside.unit[a])
         if rest < LEAST_REST * outside.total:
             rest = rest_of(loss, outside, inside.score)
         value, m = slopes(loss, inside.z, n, rest, each * number(labels.size))
+        m *= weight
         for a in range(n):
-            inside.score[inside.codes[a]] = inside.z[a]
+            k = inside.codes[a]
+            slope = weight * inside.z[a]
+            inside.score[k] = slope
+            inside.bias_slope[k] += slope - number(m) * inside.unit[a]
         for a in range(labels.size):
             k = labels[a]
-            more, slope = of_label(loss, inside.own[a], inside.score[k], each)
+            before = inside.score[k]
+            more, slope = of_label(loss, inside.own[a], before / weight, each)
             value += more
-            inside.score[k] = slope
+            inside.score[k] = weight * slope
+            inside.bias_slope[k] += inside.score[k] - before
         total += weight * value
+        outside_sum += m
         if out.size:
             out[place] = value
         else:
-            m *= weight
-            outside_sum += m
-            for a in range(n):
-                k = inside.codes[a]
-                slope = weight * inside.score[k]
-                inside.score[k] = slope
-                inside.bias_slope[k] += slope - number(m) * outside.unit[k]
             step(rows, i, pairs, strengths, state, inside)
         for a in range(n):
             inside.score[inside.codes[a]] = not_inside

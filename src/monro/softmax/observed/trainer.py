@@ -27,6 +27,7 @@ from monro.softmax.observed.problem import (
 from monro.softmax.training.continuation import PairsState, SoftmaxFit
 from monro.softmax.training.initial import first_intercepts
 
+_FALLING = 0.5  # the part of a fit in which the penalty falls to its strength
 _PARTS = 20  # of an epoch, at least: after each, the intercepts take a step
 _FEWEST_ROWS, _MOST_ROWS = 100, 5000  # of a part
 # An intercept's step reads a class once for all rows of a part: to be cheap beside the steps of the
@@ -54,10 +55,23 @@ class ObservedPlan(NamedTuple):
     epochs: int
     fit_intercept: bool
     dtype: str
+    strongest: float  # the penalty on the sum over all rows that a fit begins with; 0: its own
 
     def rate_at(self, t: float) -> float:
         """Return the learning rate after t epochs: it falls to 0."""
         return self.eta0 * max(0.0, 1.0 - t / self.epochs)
+
+    def strength_at(self, t: float, n_rows: float) -> float:
+        """Return the strength of the penalty, on the sum over all rows, after t epochs.
+
+        It falls to its value in the first part of a fit, as on a path. Else the long steps of the
+        beginning would lead to weights that a weak penalty does not bring back.
+        """
+        last = self.alpha * n_rows
+        falling = 1.0 - t / (_FALLING * self.epochs)
+        if not 0.0 < last < self.strongest or falling <= 0.0:
+            return last
+        return float(last * (self.strongest / last) ** falling)
 
 
 def first_state(problem: ObservedProblem, plan: ObservedPlan) -> ObservedState:
@@ -169,15 +183,15 @@ class ObservedTrainer(Trainer):
         total, rate = 0.0, self.plan.rate_at(self.epochs)
         parts = -(-n // self.rows_per_part)
         for start, stop in pairwise(n * k // parts for k in range(parts + 1)):
-            total += self._visit(order[start:stop], self.plan.rate_at(self.epochs + start / n))
+            total += self._visit(order[start:stop], self.epochs + start / n)
             report(stop - start)
         return {"loss": total / n, "rate": rate}
 
-    def _visit(self, order: Array, rate: float) -> float:
-        """Step on some rows, then on the intercepts; return the sum of the rows' losses."""
+    def _visit(self, order: Array, t: float) -> float:
+        """Step on some rows after t epochs, then on the intercepts; return the sum of losses."""
         problem, plan, state = self.problem, self.plan, self.state
-        number = state.w.dtype.type
-        total = plan.alpha * self.rows_so_far
+        number, rate = state.w.dtype.type, self.plan.rate_at(t)
+        total = plan.strength_at(t, self.rows_so_far)
         strengths = Strengths(
             number(total * plan.l1_ratio), number(total * (1.0 - plan.l1_ratio)), number(rate)
         )

@@ -23,13 +23,9 @@ from monro.mapped.matrices import select_rows
 from monro.rows import Array
 from monro.softmax.base import SoftmaxBase
 from monro.softmax.multilabel import expand, is_indicator, name_columns, read_indicator
-from monro.softmax.observed.fitting import (
-    Labels,
-    fit_observed,
-    partial_fit_observed,
-    takes_observed,
-)
+from monro.softmax.observed.fitting import fit_observed, partial_fit_observed
 from monro.softmax.observed.pairs import LabelSets
+from monro.softmax.observed.planning import Labels, takes_observed
 from monro.softmax.parameters import check_softmax_parameters
 from monro.softmax.solvers import SOLVERS, solvers_that
 

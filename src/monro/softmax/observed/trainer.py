@@ -27,6 +27,7 @@ from monro.softmax.observed.problem import (
 from monro.softmax.training.continuation import PairsState, SoftmaxFit
 from monro.softmax.training.initial import first_intercepts
 
+INDEPENDENT = "independent"  # label_weight
 _FALLING = 0.5  # the part of a fit in which the penalty falls to its strength
 _PARTS = 20  # of an epoch, at least: after each, the intercepts take a step
 _FEWEST_ROWS, _MOST_ROWS = 100, 5000  # of a part
@@ -100,9 +101,6 @@ def mean_square(X: Any) -> float:
     """Return the mean square of the entries of a CSR matrix; 1 if there are none."""
     total = sum(float(np.square(part, dtype=np.float64).sum()) for part in chunks(X.data))
     return total / X.data.size if total else 1.0
-
-
-INDEPENDENT = "independent"
 
 
 class ObservedTrainer(Trainer):

@@ -1,0 +1,135 @@
+"""The path of strengths that alpha="auto" compares (`monro.fitting.path`), on observed pairs."""
+
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+
+from monro.fitting.conditioning import without_light_penalties
+from monro.fitting.path import PathModel, StrengthPath, follow_path, ridge_strengths
+from monro.fitting.run import Run
+from monro.fitting.splits import Split, make_splits, times_judged
+from monro.progress import Progress
+from monro.rows import Array, as_rows
+from monro.softmax.observed.calibration import judge
+from monro.softmax.observed.planning import (
+    Labels,
+    applied,
+    conditioning_of,
+    make_observed_plan,
+    make_problem,
+)
+from monro.softmax.observed.problem import as_sparse
+from monro.softmax.observed.trainer import INDEPENDENT, ObservedTrainer, first_state
+from monro.softmax.training.planning import STREAM_ALPHA
+from monro.softmax.training.problem import squared_lengths
+
+_PATH_EPOCHS = 3  # of each strength
+
+
+class ObservedPathModel(PathModel):
+    """A model on observed pairs that is fitted with one strength after the other.
+
+    Parameters
+    ----------
+    estimator : SoftmaxClassifier
+    split : Split
+        Of conditioned rows.
+    labels : Labels
+    n_classes, seed, n_jobs : int
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        split: Split,
+        labels: Labels,
+        n_classes: int,
+        seed: int,
+        n_jobs: int,
+    ):
+        self.n_rows = split.training.y.size
+        training = split.training.with_mean_weight_one()
+        problem = make_problem(estimator, training, labels, n_classes)
+        plan = make_observed_plan(estimator, problem, labels, "")
+        self.plan = plan._replace(epochs=min(_PATH_EPOCHS, plan.epochs), strongest=0.0)
+        rng = np.random.default_rng([seed, 1])
+        state = first_state(problem, plan)
+        self.trainer = ObservedTrainer(problem, plan, state, rng=rng, n_jobs=n_jobs)
+        self.calibrations: dict[float, Array] = {}  # by alpha·N, of independent labels
+        X = as_sparse(split.held_out.X, estimator.dtype)
+        self.held_out = split.held_out._replace(X=X)
+        self.weight = split.held_out.weight
+
+    def refit(self, alpha: float) -> None:
+        """Fit with another strength, from where the last fit ended."""
+        trainer, state = self.trainer, self.trainer.state
+        if trainer.epochs:
+            # The sums of squared slopes keep what one epoch has added on average.
+            state.gain[:] /= self.plan.epochs + 1
+            state.bias_gain[:] /= self.plan.epochs + 1
+        trainer.plan = self.plan._replace(alpha=alpha)
+        trainer.epochs = 0
+        for _ in range(self.plan.epochs):
+            trainer.epoch()
+
+    def losses(self) -> Array:
+        """Return the loss of each row that is held out."""
+        trainer, problem = self.trainer, self.trainer.problem
+        if self.plan.label_weight == INDEPENDENT:
+            X, y, _ = self.held_out
+            least = 0.5 / self.n_rows
+            weights, n_jobs = trainer.weights(), trainer.n_jobs
+            loss, calibration = judge(weights, X, y, problem.sets, least, n_jobs)
+            self.calibrations[trainer.plan.alpha * self.n_rows] = calibration
+            return loss
+        return trainer.loss_of(self.held_out)
+
+    def calibration_at(self, total: float) -> Array:
+        """Return the calibration of the strength that is nearest to this alpha·N."""
+        nearest = min(self.calibrations, key=lambda tried: abs(np.log(tried / total)))
+        return self.calibrations[nearest]
+
+    def count_nonzeros(self) -> int:
+        """Return the number of weights that are not zero."""
+        return int(np.count_nonzero(self.trainer.state.w))
+
+
+def choose_alpha(
+    estimator: Any, run: Run, labels: Labels, n_classes: int, numbers: Array, cv: Any
+) -> dict[str, Any]:
+    """Resolve alpha="auto"; return the attributes to set."""
+    rows = applied(conditioning_of(estimator, run.rows), run.rows)
+    light = without_light_penalties(estimator, rows.X.shape[1])
+    lengths = np.empty(rows.y.size)
+    squared_lengths(as_rows(light.apply(rows.X)), lengths)
+    strata = estimator._strata(rows.y) if labels.counts is None else None
+    splits = make_splits(rows, strata, numbers, run.seed, cv)
+    if not splits:
+        return StrengthPath(STREAM_ALPHA, [])._asdict()
+    # Folds side by side, or threads inside one model.
+    n_jobs = estimator._threads()
+    each = n_jobs if len(splits) == 1 else 1
+    models = [
+        ObservedPathModel(estimator, split, labels, n_classes, run.seed, each) for split in splits
+    ]
+    strengths = ridge_strengths(float(lengths.mean()))
+    if labels.independent:  # of labels by the dozen the best penalties are stronger
+        strengths = strengths._replace(first=strengths.first - 1)
+    with ExitStack() as stack:
+        progress = stack.enter_context(
+            Progress(estimator.verbose > 0, "strength", strengths.values.size, rows.y.size)
+        )
+        for model in models:
+            stack.enter_context(model.trainer)
+        weights = [model.weight for model in models]
+        times = times_judged(splits, rows.y.size)
+        path = follow_path(
+            models, weights, rows.y.size, strengths, progress.step, times=times, n_jobs=n_jobs
+        )
+    chosen = path._asdict()
+    if labels.independent:
+        total = path.alpha_ * rows.y.size
+        found = [model.calibration_at(total) for model in models]
+        chosen["calibration_"] = np.mean(found, axis=0).tolist()
+    return chosen

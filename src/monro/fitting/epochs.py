@@ -52,8 +52,9 @@ def train(run: Run, trainer: Trainer) -> None:
     estimator.history_ = []
 
     context = estimator._init_callback_context(max_subtasks=run.epochs)
-    labels_of = run.labels_of or estimator._labels
-    y = labels_of(run.rows.y) if has_callbacks(estimator) else run.rows.y
+    y = run.rows.y
+    if has_callbacks(estimator):
+        y = (run.labels_of or estimator._labels)(y)
     seen = {"estimator": estimator, "X": run.rows.X, "y": y}
     solution = {"reconstruction_attributes": trainer.solution}
     context.call_on_fit_task_begin(**seen)

@@ -15,9 +15,9 @@ from monro.saving.container import VERSION
 FOLDER = Path(__file__).parent
 
 
-def make(name, model, X):
+def make(name, model, X, version=VERSION):
     """Save a fitted model, unless the file exists: golden files are never updated."""
-    path = FOLDER / f"v{VERSION}-{name}.monro"
+    path = FOLDER / f"v{version}-{name}.monro"
     if path.exists():
         return
     model.save(path)
@@ -118,6 +118,12 @@ def main():
     batches.partial_fit(X, np.roll(np.append(words[1:], "fox"), 1), sample_id=np.arange(40) ** 2)
     make("softmax-batches", batches, X)
     make("softmax-sparsified", SoftmaxClassifier(**settings).fit(X, words).sparsify(), X)
+    large = np.where(np.abs(X) > 0.7, X, 0.0)
+    observed = SoftmaxClassifier(**settings, weights="observed")
+    make("softmax-observed", observed.fit(sp.csr_matrix(large), words), large, version=3)
+    labels = np.column_stack([words == "cat", X[:, 0] > 0.5, X[:, 1] > 0.5])
+    several = SoftmaxClassifier(**settings, weights="observed", classes=["cat", "dog", "eel"])
+    make("softmax-independent", several.fit(sp.csr_matrix(large), labels), large, version=3)
     probit = {"solver": "augment-reduce", "link": "probit", "posterior": "gaussian"}
     make("softmax-probit", SoftmaxClassifier(**settings, **probit).fit(X, words), X)
 

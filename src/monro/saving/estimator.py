@@ -46,7 +46,7 @@ def load(path: str | Path, *, mapped: bool | None = None) -> Any:
         Whether arrays stay in the file, and are read from there as predictions need them: then
         loading takes no time, and the model may be larger than memory, but damage to the numbers in
         the file is not noticed. By default only if memory has no room for them. The weights of
-        taggers, of sparse models and of files for predictions only are converted, in memory.
+        taggers and of files for predictions only are converted, in memory.
 
     Returns
     -------

@@ -31,7 +31,7 @@ def measure(name: str, *, quick: bool, limit: float) -> Result:
 def _fit(alpha: Any, quick: bool) -> Result:
     before = peak_bytes()
     X, y = datasets.two_words(2_000 if quick else None)
-    model = softmax.make(alpha=alpha)
+    model = softmax.make(alpha=alpha, weights="dense")
     seconds = judging.seconds_of(lambda: model.fit(X, y))
     peak = peak_bytes()
     return {

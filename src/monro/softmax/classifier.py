@@ -159,7 +159,8 @@ class SoftmaxClassifier(ClassifierMixin, SoftmaxBase):  # type: ignore[misc]
         classes are exact at each step. Steps are AdaGrad's, and a fit takes 10 epochs (of labels
         that are questions of their own 6; of few rows more), or max_epochs if that is less. For the
         default solver, link and sampling. "auto" is "observed" for sparse rows where dense weights
-        would take more than 1 GB. ``plan_["because"]`` says why.
+        would take more than 1 GB; with a number for alpha only where they have no room in memory.
+        ``plan_["because"]`` says why.
     min_pair_count : int
         For "observed": pairs that occur in fewer rows have no weight.
     label_weight : {"auto", "share", "one", "independent"}

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.model_selection import KFold
 
-from monro import SoftmaxClassifier
+from monro import SoftmaxClassifier, memory
 from monro.errors import DivergenceError
 from tests import processes
 from tests.softmax.observed.helpers import (
@@ -45,7 +45,7 @@ def wide(n=50, d=300_000, K=2_000):
 
 def test_many_classes_and_features_have_weights_of_observed_pairs():
     X, y, classes = wide()
-    model = SoftmaxClassifier(alpha=1e-4, classes=classes, max_epochs=2, random_state=0).fit(X, y)
+    model = SoftmaxClassifier(classes=classes, max_epochs=2, random_state=0).fit(X, y)
     assert model.plan_["weights"] == "observed"
     for word in ("2,000 classes", "300,000 features", "2.4 GB"):
         assert word in model.plan_["because"]
@@ -54,14 +54,22 @@ def test_many_classes_and_features_have_weights_of_observed_pairs():
     assert "2.4 GB" in model.history_[0]["chosen"]
     rows = np.zeros((50, 2_000), int)
     rows[np.arange(50), y] = 1
-    model = SoftmaxClassifier(alpha=1e-4, max_epochs=2, random_state=0).fit(X, sp.csr_matrix(rows))
+    model = SoftmaxClassifier(max_epochs=2, random_state=0).fit(X, sp.csr_matrix(rows))
     assert model.plan_["weights"] == "observed"
     assert model.plan_["label_weight"] == "independent"
 
 
+def test_a_number_for_alpha_keeps_dense_weights_where_they_have_room(monkeypatch):
+    X, y, classes = wide(d=1_000)
+    settings = {"alpha": 1e-4, "classes": classes, "max_epochs": 1, "random_state": 0}
+    assert SoftmaxClassifier(**settings).fit(X, y).plan_["weights"] == "dense"
+    monkeypatch.setattr(memory, "free_memory", lambda: 1_000_000)
+    assert SoftmaxClassifier(**settings).fit(X, y).plan_["weights"] == "observed"
+
+
 def test_double_precision_counts_twice():
     X, y, _ = wide(d=100_000)  # 0.8 GB in single precision, 1.6 GB in double
-    settings = {"alpha": 1e-4, "classes": range(2_000), "max_epochs": 1, "random_state": 0}
+    settings = {"classes": range(2_000), "max_epochs": 1, "random_state": 0}
     model = SoftmaxClassifier(dtype="float64", **settings).fit(X, y)
     assert model.plan_["weights"] == "observed"
     assert model.coef_.dtype == np.float64

@@ -9,7 +9,8 @@ from monro.fitting.conditioning import Conditioning, choose_conditioning
 from monro.fitting.path import resolved_alpha
 from monro.fitting.run import LabelledRows
 from monro.mapped.chunked_arrays import chunks
-from monro.memory import require_memory
+from monro.mapped.matrices import count_used_columns
+from monro.memory import has_room, require_memory
 from monro.rows import Array
 from monro.softmax.observed.losses import independent_labels, joint_softmax
 from monro.softmax.observed.pairs import LabelSets, observed_pairs
@@ -58,6 +59,11 @@ def takes_observed(estimator: Any, X: Any, n_classes: int) -> tuple[bool, str]:
         return estimator.weights == "observed", "as asked for"
     if refused_for_observed(estimator) is not None or not sp.issparse(X):
         return False, dense
+    if estimator.alpha != "auto":  # such fits are as they have always been, if they are possible
+        if has_room(size):
+            return False, dense
+        used, _ = size_of_dense(n_classes, count_used_columns(X), estimator.dtype)
+        return not has_room(used), dense
     return size > COMFORTABLE, dense
 
 

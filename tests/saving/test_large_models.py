@@ -200,7 +200,7 @@ def test_columns_without_entries_are_not_counted(monkeypatch):
     monkeypatch.setattr(memory, "free_memory", lambda: room)
     SoftmaxClassifier(alpha=1e-3, max_epochs=1).fit(X, [0, 1, 0, 1])
     monkeypatch.setattr(memory, "free_memory", lambda: room - 1)
-    with pytest.raises(NotEnoughMemoryError, match="2 features take .*; or weights='observed'"):
+    with pytest.raises(NotEnoughMemoryError, match=r"2 features take .*; or weights='observed'"):
         SoftmaxClassifier(alpha=1e-3, max_epochs=1, weights="dense").fit(X, [0, 1, 0, 1])
 
 

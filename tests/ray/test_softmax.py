@@ -55,7 +55,8 @@ def test_columns_of_numbers_vectors_and_lists_are_the_same_rows(dense, form):
     model = RaySoftmaxClassifier(workers=2, max_epochs=15, random_state=0)
     local = model.fit(dataset, "label").to_local()
     alone = SoftmaxClassifier(alpha=0.0, max_epochs=15, random_state=0).fit(X, y)
-    assert local.log_loss(X, y) <= 1.05 * alone.log_loss(X, y)
+    # The classes can be separated: both losses may be so small that only roundings differ.
+    assert local.log_loss(X, y) <= 1.05 * alone.log_loss(X, y) + 1e-9
     assert hasattr(local, "feature_names_in_") == (form == "numbers")
     assert local.n_features_in_ == 12
 

@@ -25,8 +25,8 @@ from monro.softmax.training.problem import in_precision
 # together.
 COMFORTABLE = 1e9  # bytes
 
-# The first learning rate, for rows with Σ_j |x_j| = 1, and the epochs that many rows take. Both
-# were chosen on parts of training sets (docs/decisions/0030).
+# The first learning rate, for rows with Σ_j |x_j| = 1, and the epochs that many rows take. How
+# they were chosen: docs/decisions/0030.
 _RATES = {True: 3.0, False: 24.0}  # by whether labels are independent
 # Batches have no time to come back from long first steps.
 _STREAM_RATE = 3.0

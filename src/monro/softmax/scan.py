@@ -193,38 +193,58 @@ class _Biases(NamedTuple):
 class _Touched(NamedTuple):
     """Scratch memory of a thread: the classes that the features of a row have weights for."""
 
-    score: Array  # (classes,)
-    row: Array  # (classes,): 1 + the last row that touched the class
-    codes: Array  # (classes,): the row's classes, in the order in which they were met
+    score: Array  # (classes,): NOT_TOUCHED for all others
+    codes: Array  # (classes + 1,): the row's classes, in the order in which they were met
+    z: Array  # (classes,): their scores in that order
+
+
+NOT_TOUCHED = np.inf
+
+
+def _new_touched(n_classes: int) -> _Touched:
+    score, codes = np.full(n_classes, NOT_TOUCHED), np.empty(n_classes + 1, np.int64)
+    return _Touched(score, codes, np.empty(n_classes))
 
 
 @leaf
 def _touch(rows: Sparse, i: int, lists: Sparse, biases: _Biases, touched: _Touched) -> int:
-    """Compute the scores of the classes that features of row i have weights for; count them."""
+    """Compute the scores of the classes that features of row i have weights for; count them.
+
+    Without branches: whether a class was met before cannot be predicted.
+    """
     n = 0
     for p in range(rows.indptr[i], rows.indptr[i + 1]):
         x, feature = rows.data[p], rows.indices[p]
         for q in range(lists.indptr[feature], lists.indptr[feature + np.uint64(1)]):
             code = lists.indices[q]
-            if touched.row[code] != i + 1:
-                touched.row[code] = i + 1
-                touched.score[code] = biases.bias[code]
-                touched.codes[n] = code
-                n += 1
-            touched.score[code] += x * lists.data[q]
+            score = touched.score[code]
+            is_new = score == NOT_TOUCHED
+            touched.codes[n] = code
+            n = min(n + is_new, touched.z.size)
+            touched.score[code] = (0.0 if is_new else score) + x * lists.data[q]
+    for t in range(n):
+        code = touched.codes[t]
+        touched.z[t] = touched.score[code] + biases.bias[code]
+        touched.score[code] = touched.z[t]
     return n
 
 
 @leaf
-def _look_at_all(i: int, biases: _Biases, touched: _Touched, codes: Array, scores: Array) -> float:
+def _forget(n: int, touched: _Touched) -> None:
+    for t in range(n):
+        touched.score[touched.codes[t]] = NOT_TOUCHED
+
+
+@leaf
+def _look_at_all(biases: _Biases, touched: _Touched, codes: Array, scores: Array) -> float:
     """Find the best of all classes; return the mass of those not touched."""
     scores[:] = -np.inf
     for code in range(biases.bias.size):
-        known = touched.row[code] == i + 1
-        _insert(codes, scores, code, touched.score[code] if known else biases.bias[code])
+        score = touched.score[code]
+        _insert(codes, scores, code, biases.bias[code] if score == NOT_TOUCHED else score)
     mass = 0.0
     for code in range(biases.bias.size):
-        if touched.row[code] != i + 1:
+        if touched.score[code] == NOT_TOUCHED:
             mass += np.exp(biases.bias[code] - scores[0])
     return mass
 
@@ -240,22 +260,21 @@ def scan_lists(
         n = _touch(rows, i, lists, biases, touched)
         rest = biases.total
         for t in range(n):
-            code = touched.codes[t]
-            _insert(codes, scores, code, touched.score[code])
-            rest -= biases.exponential[code]
+            _insert(codes, scores, touched.codes[t], touched.z[t])
+            rest -= biases.exponential[touched.codes[t]]
         found_all = biases.order.size == biases.bias.size
         for t in range(biases.order.size):
             code = biases.order[t]
-            if touched.row[code] != i + 1 and not _insert(codes, scores, code, biases.bias[code]):
+            untouched = touched.score[code] == NOT_TOUCHED
+            if untouched and not _insert(codes, scores, code, biases.bias[code]):
                 found_all = True
                 break
         if found_all and rest >= _LEAST_REST * biases.total:
             mass = rest * np.exp(largest - scores[0])
         else:
-            mass = _look_at_all(i, biases, touched, codes, scores)
-        for t in range(n):
-            mass += np.exp(touched.score[touched.codes[t]] - scores[0])
-        found.mass[i] = mass
+            mass = _look_at_all(biases, touched, codes, scores)
+        found.mass[i] = mass + _sum_of_exponentials(touched.z[:n], scores[0])
+        _forget(n, touched)
 
 
 @kernel
@@ -264,7 +283,7 @@ def scores_in_lists(
 ) -> None:
     """Compute the scores of pairs of a row and a class; lists are sorted by class."""
     for q in range(codes.size):
-        score = float(bias[codes[q]])
+        score = 0.0
         for p in range(rows.indptr[row_of[q]], rows.indptr[row_of[q] + 1]):
             feature = rows.indices[p]
             low, end = (
@@ -280,7 +299,7 @@ def scores_in_lists(
                     high = middle
             if low < end and np.int64(lists.indices[low]) == codes[q]:
                 score += rows.data[p] * lists.data[low]
-        out[q] = score
+        out[q] = score + bias[codes[q]]
 
 
 @kernel
@@ -296,10 +315,12 @@ def softplus_in_lists(
     a, c, least = calibration
     for i in range(out.size):
         out[i] = biases.total
-        for t in range(_touch(rows, i, lists, biases, touched)):
-            code = touched.codes[t]
-            p = min(max(0.5 + 0.5 * touched.score[code], least), 1.0 - least)
-            out[i] += softplus(a * np.log(p / (1.0 - p)) + c) - biases.exponential[code]
+        n = _touch(rows, i, lists, biases, touched)
+        for t in range(n):
+            p = min(max(0.5 + 0.5 * touched.z[t], least), 1.0 - least)
+            exponential = biases.exponential[touched.codes[t]]
+            out[i] += softplus(a * np.log(p / (1.0 - p)) + c) - exponential
+        _forget(n, touched)
 
 
 def softplus_sums(weights: Weights, X: Any) -> Array:
@@ -311,8 +332,7 @@ def softplus_sums(weights: Weights, X: Any) -> Array:
     biases = _Biases(bias, np.zeros(0, np.int64), of_bias, float(of_bias.sum()))
     lists, sums = _as_lists(weights), np.empty(X.shape[0])
     for start, stop in chunk_bounds(X, _MOST_ENTRIES):
-        numbers = np.zeros(bias.size, np.int64), np.empty(bias.size, np.int64)
-        touched = _Touched(np.empty(bias.size), *numbers)
+        touched = _new_touched(bias.size)
         rows = _sparse_rows(slice_rows(X, start, stop))
         softplus_in_lists(rows, lists, biases, numbers_of, touched, sums[start:stop])
     return sums
@@ -340,8 +360,7 @@ def _scan_sparse(weights: Weights, X: Any, k: int, n_jobs: int) -> Scan:
 
     def work(start: int, stop: int) -> _Found:
         found = _nothing(stop - start, k, n_classes)
-        numbers = np.zeros(n_classes, np.int64), np.empty(n_classes, np.int64)
-        touched = _Touched(np.empty(n_classes), *numbers)
+        touched = _new_touched(n_classes)
         scan_lists(_sparse_rows(slice_rows(X, start, stop)), lists, biases, touched, found)
         return found
 

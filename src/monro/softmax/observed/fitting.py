@@ -23,10 +23,11 @@ from monro.softmax.observed.planning import (
     explain,
     make_observed_plan,
     make_problem,
+    make_trainer,
     resolved,
 )
 from monro.softmax.observed.problem import as_sparse
-from monro.softmax.observed.trainer import INDEPENDENT, ObservedTrainer, first_state
+from monro.softmax.observed.trainer import INDEPENDENT, first_state
 
 STATES = {"Observed": ObservedState}
 
@@ -77,7 +78,7 @@ def fit_observed(
         chosen = getattr(estimator, "calibration_", None)
         calibration = uncalibrated(problem.size) if chosen is None else np.array(chosen)
     estimator.learning_rate_, estimator.plan_ = plan.eta0, plan._asdict()
-    trainer = ObservedTrainer(
+    trainer = make_trainer(
         problem,
         plan,
         state,
@@ -132,7 +133,7 @@ def partial_fit_observed(
     if plan.label_weight == INDEPENDENT:
         kept = None if earlier is None else earlier.weights.calibration
         calibration = uncalibrated(problem.size) if kept is None else kept
-    trainer = ObservedTrainer(
+    trainer = make_trainer(
         problem,
         plan,
         state,

@@ -9,6 +9,7 @@ from monro.fitting.conditioning import without_light_penalties
 from monro.fitting.path import PathModel, StrengthPath, follow_path, ridge_strengths
 from monro.fitting.run import Run
 from monro.fitting.splits import Split, make_splits, times_judged
+from monro.fitting.watching import watched_rows
 from monro.progress import Progress
 from monro.rows import Array, as_rows
 from monro.softmax.observed.calibration import judge
@@ -18,13 +19,19 @@ from monro.softmax.observed.planning import (
     conditioning_of,
     make_observed_plan,
     make_problem,
+    make_trainer,
 )
 from monro.softmax.observed.problem import as_sparse
-from monro.softmax.observed.trainer import INDEPENDENT, ObservedTrainer, first_state
+from monro.softmax.observed.trainer import INDEPENDENT, first_state
 from monro.softmax.training.planning import STREAM_ALPHA
 from monro.softmax.training.problem import squared_lengths
 
 _PATH_EPOCHS = 3  # of each strength
+# Of one label after the other: entries of the rows near a label for each of its own. With fewer the
+# same strengths are best.
+_PATH_TIMES = 10
+# Rows held out that the strength of independent labels is judged by, by their best labels.
+_MOST_JUDGED = 5000
 
 
 class ObservedPathModel(PathModel):
@@ -53,25 +60,22 @@ class ObservedPathModel(PathModel):
         problem = make_problem(estimator, training, labels, n_classes)
         plan = make_observed_plan(estimator, problem, labels, "")
         self.plan = plan._replace(epochs=min(_PATH_EPOCHS, plan.epochs), strongest=0.0)
+        settings = {"near_times": _PATH_TIMES} if plan.by_label else {}
         rng = np.random.default_rng([seed, 1])
         state = first_state(problem, plan)
-        self.trainer = ObservedTrainer(problem, plan, state, rng=rng, n_jobs=n_jobs)
+        self.trainer = make_trainer(problem, self.plan, state, rng=rng, n_jobs=n_jobs, **settings)
         self.calibrations: dict[float, Array] = {}  # by alpha·N, of independent labels
-        X = as_sparse(split.held_out.X, estimator.dtype)
-        self.held_out = split.held_out._replace(X=X)
-        self.weight = split.held_out.weight
+        held_out = split.held_out
+        if plan.label_weight == INDEPENDENT and held_out.y.size > _MOST_JUDGED:
+            held_out = held_out.take(watched_rows(held_out.y.size, _MOST_JUDGED))
+        self.held_out = held_out._replace(X=as_sparse(held_out.X, estimator.dtype))
+        self.weight = held_out.weight
 
     def refit(self, alpha: float) -> None:
         """Fit with another strength, from where the last fit ended."""
-        trainer, state = self.trainer, self.trainer.state
-        if trainer.epochs:
-            # The sums of squared slopes keep what one epoch has added on average.
-            state.gain[:] /= self.plan.epochs + 1
-            state.bias_gain[:] /= self.plan.epochs + 1
-        trainer.plan = self.plan._replace(alpha=alpha)
-        trainer.epochs = 0
+        self.trainer.restart(alpha)
         for _ in range(self.plan.epochs):
-            trainer.epoch()
+            self.trainer.epoch()
 
     def losses(self) -> Array:
         """Return the loss of each row that is held out."""
@@ -104,7 +108,7 @@ def choose_alpha(
     lengths = np.empty(rows.y.size)
     squared_lengths(as_rows(light.apply(rows.X)), lengths)
     strata = estimator._strata(rows.y) if labels.counts is None else None
-    splits = make_splits(rows, strata, numbers, run.seed, cv)
+    splits = make_splits(rows, strata, numbers, run.seed, cv, may_fold=not labels.independent)
     if not splits:
         return StrengthPath(STREAM_ALPHA, [])._asdict()
     # Folds side by side, or threads inside one model.

@@ -8,14 +8,16 @@ import scipy.sparse as sp
 from monro.fitting.conditioning import Conditioning, choose_conditioning
 from monro.fitting.path import resolved_alpha
 from monro.fitting.run import LabelledRows
-from monro.mapped.chunked_arrays import chunks
+from monro.mapped.chunked_arrays import chunks, is_mapped
 from monro.mapped.matrices import count_used_columns
 from monro.memory import has_room, require_memory
 from monro.rows import Array
+from monro.softmax.observed.label_trainer import LabelTrainer
 from monro.softmax.observed.losses import independent_labels, joint_softmax
 from monro.softmax.observed.pairs import LabelSets, observed_pairs
 from monro.softmax.observed.problem import ObservedProblem, as_sparse
-from monro.softmax.observed.trainer import INDEPENDENT, ObservedPlan, mean_square
+from monro.softmax.observed.row_trainer import RowTrainer
+from monro.softmax.observed.trainer import INDEPENDENT, ObservedPlan, ObservedTrainer, mean_square
 from monro.softmax.parameters import refused_for_observed
 from monro.softmax.training.continuation import SoftmaxFit
 from monro.softmax.training.planning import STREAM_ALPHA, size_of_dense
@@ -32,6 +34,7 @@ _RATES = {True: 3.0, False: 24.0}  # by whether labels are independent
 _STREAM_RATE = 3.0
 _EPOCHS = {True: 6, False: 10}
 _VISITS = 30_000  # of rows, at least: few rows take more epochs
+_VISITS_BY_LABEL = 2_000  # in passes over labels; of more rows one pass is enough
 
 
 class Labels(NamedTuple):
@@ -106,7 +109,11 @@ def make_observed_plan(
     if isinstance(rate, str):
         times = _STREAM_RATE if in_batches else _RATES[independent]
         rate = times / (mean_length(X) or 1.0)
-    enough = max(_EPOCHS[independent], -(-_VISITS // max(problem.size, 1)))
+    # One label after the other needs all rows at once, and has no rate.
+    alone = independent and not in_batches and estimator.learning_rate == "auto"
+    by_label = alone and not is_mapped(X)
+    fewest, visits = (1, _VISITS_BY_LABEL) if by_label else (_EPOCHS[independent], _VISITS)
+    enough = max(fewest, -(-visits // max(problem.size, 1)))
     weight = INDEPENDENT if independent else ("share" if problem.share else "one")
     return ObservedPlan(
         solver=estimator.solver,
@@ -120,8 +127,17 @@ def make_observed_plan(
         epochs=min(int(estimator.max_epochs), enough),
         fit_intercept=bool(estimator.fit_intercept),
         dtype=estimator.dtype,
-        strongest=mean_square(X) * X.data.size / max(problem.size, 1),
+        by_label=by_label,
+        strongest=0.0 if by_label else mean_square(X) * X.data.size / max(problem.size, 1),
     )
+
+
+def make_trainer(
+    problem: ObservedProblem, plan: ObservedPlan, *arguments: Any, **settings: Any
+) -> ObservedTrainer:
+    """Return the trainer of the plan's method."""
+    kind = LabelTrainer if plan.by_label else RowTrainer
+    return kind(problem, plan, *arguments, **settings)
 
 
 def mean_length(X: Any) -> float:

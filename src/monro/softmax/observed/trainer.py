@@ -1,27 +1,22 @@
-"""Epochs of proximal AdaGrad steps on the weights of observed pairs."""
+"""What all fits on observed pairs have in common: the plan, the first state, the results."""
 
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from monro.errors import DivergenceError
 from monro.fitting.conditioning import AS_GIVEN, Conditioning
-from monro.fitting.order import RowOrder, blocks_per_read
 from monro.fitting.run import LabelledRows
-from monro.fitting.trainer import Record, Report, Trainer, no_report
+from monro.fitting.trainer import Record, Trainer
 from monro.fitting.watching import watched_rows
-from monro.mapped.chunked_arrays import chunks, is_mapped
+from monro.mapped.chunked_arrays import chunks
 from monro.mapped.matrices import load_rows
-from monro.mapped.page_requests import reading_rows
-from monro.rows import Array, Sparse, as_rows
+from monro.rows import Array
 from monro.softmax.model import Weights
-from monro.softmax.observed.kernel import ObservedState, Strengths, visit
+from monro.softmax.observed.kernel import ObservedState
 from monro.softmax.observed.problem import (
     ObservedProblem,
     row_losses,
-    scratch_of,
-    targets_of,
     weights_of,
 )
 from monro.softmax.training.continuation import PairsState, SoftmaxFit
@@ -29,15 +24,9 @@ from monro.softmax.training.initial import first_intercepts
 
 INDEPENDENT = "independent"  # label_weight
 _FALLING = 0.5  # the part of a fit in which the penalty falls to its strength
-_PARTS = 20  # of an epoch, at least: after each, the intercepts take a step
-_FEWEST_ROWS, _MOST_ROWS = 100, 5000  # of a part
-# An intercept's step reads a class once for all rows of a part: to be cheap beside the steps of the
-# rows, a part has at least so many visits of pairs for each class.
-_VISITS_PER_CLASS = 4.0
-_BIAS_RATE = 0.3  # relative to that of weights
 # The sums of squared slopes begin with what a slope of about a third would give, so that the first
 # steps are not as long as if every slope were large.
-_FIRST_SLOPE, _FIRST_BIAS_SLOPE = 0.1, 0.01  # squared
+FIRST_SLOPE, _FIRST_BIAS_SLOPE = 0.1, 0.01  # squared
 _WATCHED = 0.05  # the share of the rows whose loss is measured after each epoch
 _FEWEST_WATCHED = 1000
 
@@ -56,6 +45,7 @@ class ObservedPlan(NamedTuple):
     epochs: int
     fit_intercept: bool
     dtype: str
+    by_label: bool  # one label after the other, instead of steps on rows
     strongest: float  # the penalty on the sum over all rows that a fit begins with; 0: its own
 
     def rate_at(self, t: float) -> float:
@@ -91,7 +81,7 @@ def first_state(problem: ObservedProblem, plan: ObservedPlan) -> ObservedState:
     n, dtype = problem.pairs.size, plan.dtype
     return ObservedState(
         np.zeros(n, dtype),
-        np.full(n, _FIRST_SLOPE * square, dtype),
+        np.full(n, FIRST_SLOPE * square, dtype),
         bias.astype(dtype),
         np.full(problem.n_classes, _FIRST_BIAS_SLOPE, dtype),
     )
@@ -104,7 +94,7 @@ def mean_square(X: Any) -> float:
 
 
 class ObservedTrainer(Trainer):
-    """Takes epochs on one problem, from a state.
+    """Takes epochs on one problem, from a state; `visit_all` is that of a method.
 
     Parameters
     ----------
@@ -160,64 +150,11 @@ class ObservedTrainer(Trainer):
         independent = plan.label_weight == INDEPENDENT
         self.objective_name = "squared_hinge" if independent else "log_loss"
         self.size = self.rows_per_epoch = problem.size
-        self._targets = targets_of(problem, problem.rows)
-        self._scratches = [scratch_of(problem) for _ in range(n_jobs)]
-        X = problem.rows.X
-        self.adjacent_blocks = 1
-        if is_mapped(X):
-            row_bytes = (X.dtype.itemsize + 4) * X.data.size / X.shape[0]
-            self.adjacent_blocks = blocks_per_read(row_bytes)
-        visits = visits_per_row(problem)
-        cheap = _VISITS_PER_CLASS * problem.n_classes / max(visits, 1.0)
-        usual = np.clip(self.size / _PARTS, _FEWEST_ROWS, _MOST_ROWS)
-        self.rows_per_part = int(min(self.size, max(usual, cheap)))
 
-    # ----------------------------------------------------------------------------------- an epoch
-
-    def visit_all(self, report: Report = no_report) -> Record:
-        """Visit all rows once; the loss is that before each step."""
-        n = self.size
-        order = RowOrder(n, self.rng, self.adjacent_blocks) if self.shuffle else np.arange(n)
-        total, rate = 0.0, self.plan.rate_at(self.epochs)
-        parts = -(-n // self.rows_per_part)
-        for start, stop in pairwise(n * k // parts for k in range(parts + 1)):
-            total += self._visit(order[start:stop], self.epochs + start / n)
-            report(stop - start)
-        return {"loss": total / n, "rate": rate}
-
-    def _visit(self, order: Array, t: float) -> float:
-        """Step on some rows after t epochs, then on the intercepts; return the sum of losses."""
-        problem, plan, state = self.problem, self.plan, self.state
-        number, rate = state.w.dtype.type, self.plan.rate_at(t)
-        total = plan.strength_at(t, self.rows_so_far)
-        strengths = Strengths(
-            number(total * plan.l1_ratio), number(total * (1.0 - plan.l1_ratio)), number(rate)
-        )
-        loss, outside = problem.make_loss(state.bias)
-        X = problem.rows.X
-        rows = Sparse(*as_rows(X))
-        nothing = np.empty(0)
-
-        def work(part: Array, scratch: Any) -> tuple[float, float]:
-            found: tuple[float, float] = visit(
-                rows, part, problem.pairs, self._targets, loss, outside, strengths, state,
-                scratch, nothing,
-            )  # fmt: skip
-            return found
-
-        run = map if self._pool is None else self._pool.map
-        threads = min(self.n_jobs, order.size)
-        with reading_rows(X, order, problem.rows.y, self._targets.weight):
-            found = list(run(work, np.array_split(order, threads), self._scratches))
-        if plan.fit_intercept:
-            slope = outside.unit * sum(m for _, m in found)
-            for scratch in self._scratches:
-                slope += scratch.bias_slope
-            state.bias_gain[:] += slope * slope
-            state.bias[:] -= number(_BIAS_RATE * rate) * slope / np.sqrt(state.bias_gain)
-        for scratch in self._scratches:
-            scratch.bias_slope[:] = 0.0
-        return sum(value for value, _ in found)
+    def restart(self, alpha: float) -> None:
+        """Prepare for a fit with another strength that begins with the weights of the last one."""
+        self.plan = self.plan._replace(alpha=alpha)
+        self.epochs = 0
 
     def check(self, record: Record) -> None:
         """Raise DivergenceError if weights are not finite."""
@@ -284,9 +221,3 @@ class ObservedTrainer(Trainer):
         if self.calibration is not None:
             weights = weights._replace(calibration=self.calibration)
         return {"_fitted": SoftmaxFit(weights, scaled=self.conditioning.changes, pairs=pairs)}
-
-
-def visits_per_row(problem: ObservedProblem) -> float:
-    """Return the mean number of pairs that a step of the problem's rows visits."""
-    pairs = problem.pairs
-    return float(np.diff(pairs.indptr) @ pairs.rows.astype(np.float64)) / max(problem.size, 1)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from monro.rows import Sparse, as_rows
 from monro.softmax.observed.kernel import (
     NOT_INSIDE,
+    SCORE,
     ObservedState,
     Strengths,
     Targets,
@@ -97,7 +98,7 @@ class Case:
             inside,
             out,
         )
-        assert (inside.score == NOT_INSIDE).all()
+        assert (inside.of_class[:, SCORE] == NOT_INSIDE).all()
         return total, state, inside.bias_slope + m * outside.unit, out
 
     def expected(self, l1, ridge, rate):

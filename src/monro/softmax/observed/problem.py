@@ -89,3 +89,9 @@ def weights_of(pairs: Pairs, state: ObservedState) -> Weights:
     W.has_canonical_format = True
     one = np.ones(n_classes, state.w.dtype)
     return Weights(W, state.bias, one, np.arange(n_classes))
+
+
+def visits_per_row(problem: ObservedProblem) -> float:
+    """Return the mean number of pairs that a step of the problem's rows visits."""
+    pairs = problem.pairs
+    return float(np.diff(pairs.indptr) @ pairs.rows.astype(np.float64)) / max(problem.size, 1)

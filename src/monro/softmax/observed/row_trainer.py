@@ -11,7 +11,12 @@ from monro.mapped.chunked_arrays import is_mapped
 from monro.mapped.page_requests import reading_rows
 from monro.rows import Array, Sparse, as_rows
 from monro.softmax.observed.kernel import Strengths, visit
-from monro.softmax.observed.problem import ObservedProblem, scratch_of, targets_of
+from monro.softmax.observed.problem import (
+    ObservedProblem,
+    scratch_of,
+    targets_of,
+    visits_per_row,
+)
 from monro.softmax.observed.trainer import ObservedTrainer
 
 _PARTS = 20  # of an epoch, at least: after each, the intercepts take a step
@@ -91,9 +96,3 @@ class RowTrainer(ObservedTrainer):
         for scratch in self._scratches:
             scratch.bias_slope[:] = 0.0
         return sum(value for value, _ in found)
-
-
-def visits_per_row(problem: ObservedProblem) -> float:
-    """Return the mean number of pairs that a step of the problem's rows visits."""
-    pairs = problem.pairs
-    return float(np.diff(pairs.indptr) @ pairs.rows.astype(np.float64)) / max(problem.size, 1)

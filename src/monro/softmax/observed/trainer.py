@@ -17,6 +17,7 @@ from monro.softmax.observed.kernel import ObservedState
 from monro.softmax.observed.problem import (
     ObservedProblem,
     row_losses,
+    visits_per_row,
     weights_of,
 )
 from monro.softmax.training.continuation import PairsState, SoftmaxFit
@@ -28,7 +29,7 @@ _FALLING = 0.5  # the part of a fit in which the penalty falls to its strength
 # steps are not as long as if every slope were large.
 FIRST_SLOPE, _FIRST_BIAS_SLOPE = 0.1, 0.01  # squared
 _WATCHED = 0.05  # the share of the rows whose loss is measured after each epoch
-_FEWEST_WATCHED = 1000
+_FEWEST_WATCHED, _MOST_VISITS = 1000, 1e9  # rows; pairs that they visit
 
 
 class ObservedPlan(NamedTuple):
@@ -189,7 +190,9 @@ class ObservedTrainer(Trainer):
         return float(np.average(self.loss_of(rows), weights=rows.weight))
 
     def _some(self, rows: LabelledRows) -> LabelledRows:
-        chosen = watched_rows(rows.y.size, max(_FEWEST_WATCHED, _WATCHED * self.size))
+        affordable = _MOST_VISITS / max(visits_per_row(self.problem), 1.0)
+        most = min(max(_FEWEST_WATCHED, _WATCHED * self.size), max(affordable, 1.0))
+        chosen = watched_rows(rows.y.size, most)
         if chosen.size == rows.y.size:
             return rows
         return LabelledRows(load_rows(rows.X, chosen), rows.y[chosen], rows.weight[chosen])

@@ -22,7 +22,9 @@ from monro.softmax.observed.problem import ObservedProblem
 from monro.softmax.observed.trainer import FIRST_SLOPE, ObservedTrainer, mean_square
 
 _SWEEPS = 3  # of a pass
-_NEAR_TIMES = 100  # entries of the rows near a label, for each entry of its own rows
+# The entries of the rows near a label, for each entry of its own rows; of labels with very many
+# rows fewer, as they take memory.
+_NEAR_TIMES, _FEWEST_TIMES, _MOST_NEAR = 100, 10, 1 << 21
 # Rows of the sample, and for each row of an average label.
 _SAMPLE, _SAMPLE_TIMES = 256, 10
 _PARTS = 64  # of a pass, at most, for threads and progress
@@ -64,13 +66,13 @@ class LabelTrainer(ObservedTrainer):
         self._data = LabelRows(_lists(X), having, own_rows, weight.astype(X.dtype))
         self._by_label = pairs_by_label(problem.pairs, problem.n_classes)
         self.sweeps = _SWEEPS
-        self._near_times = near_times
         self._n_sampled = min(
             self.size, max(_SAMPLE, _SAMPLE_TIMES * own.nnz // max(problem.n_classes, 1))
         )
         entries = own.T @ np.diff(X.indptr).astype(np.float64)
-        self._cost = entries * (1 + near_times)  # of a label, at most
-        most = int(min(X.nnz, self._cost.max(initial=0.0)))
+        self._near_entries = near_entries(entries, near_times)
+        self._cost = entries + self._near_entries  # of a label, at most
+        most = int(min(X.nnz, self._cost.max(initial=0)))
         features = int(np.diff(self._by_label.indptr).max(initial=0))
         self._scratches: queue.SimpleQueue[Scratch] = queue.SimpleQueue()
         for _ in range(self.n_jobs):
@@ -89,7 +91,7 @@ class LabelTrainer(ObservedTrainer):
         def work(first: int, last: int) -> float:
             scratch = self._scratches.get()
             loss: float = fit_labels(
-                first, last, self._data, self._by_label, sample, self._near_times, strengths,
+                first, last, self._data, self._by_label, sample, self._near_entries, strengths,
                 self.sweeps, plan.fit_intercept, first_gain, state.w, state.gain, state.bias,
                 scratch,
             )  # fmt: skip
@@ -117,6 +119,18 @@ class LabelTrainer(ObservedTrainer):
         wanted = cost[-1] * np.arange(1, _PARTS) / _PARTS
         inner = np.searchsorted(cost, wanted)
         return np.unique(np.concatenate([[0], inner, [self.problem.n_classes]]))
+
+
+def near_entries(own: Array, times: int) -> Array:
+    """Return how many entries the rows near each label have at most, given those of its own rows.
+
+    Examples
+    --------
+    >>> near_entries(np.array([10.0, 1e5, 1e6]), 100).tolist()
+    [1000, 2097152, 10000000]
+    """
+    few, many = _FEWEST_TIMES * own, times * own
+    return np.asarray(np.minimum(many, np.maximum(few, _MOST_NEAR)), np.int64)
 
 
 def sample_of(X: Any, rows: Array) -> Sample:

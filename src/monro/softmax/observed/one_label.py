@@ -118,17 +118,16 @@ def sort_by_label(
 
 @leaf
 def take_members(
-    k: int, data: LabelRows, by_label: ByLabel, near_times: int, s: Scratch
+    k: int, data: LabelRows, by_label: ByLabel, near_entries: int, s: Scratch
 ) -> tuple[int, int]:
     """List the rows of a label and those near it; return how many there are of both, of all."""
-    n, entries = 0, 0
+    n, room = 0, near_entries
     for p in range(data.own.indptr[k], data.own.indptr[k + 1]):
         i = data.own.indices[p]
         s.member[n] = i
         s.label_of[i] = k + 1
-        entries += data.rows.indptr[i + 1] - data.rows.indptr[i]
         n += 1
-    n_own, room = n, near_times * entries
+    n_own = n
     for a in range(by_label.indptr[k], by_label.indptr[k + 1]):
         feature = by_label.features[a]
         for p in range(data.having.indptr[feature], data.having.indptr[feature + 1]):
@@ -232,7 +231,7 @@ def fit_labels(
     data: LabelRows,
     by_label: ByLabel,
     sample: Sample,
-    near_times: int,
+    near_entries: Array,
     strengths: tuple[Any, Any],
     sweeps: int,
     fit_intercept: bool,
@@ -244,8 +243,8 @@ def fit_labels(
 ) -> float:
     """Move the weights of a range of labels towards their minimum; return the sum of losses.
 
-    `strengths` are λ₁/2 and λ₂/2. `gain` gets the sum of squared slopes that steps on the rows,
-    which may follow, would have met.
+    The rows near label k have at most ``near_entries[k]`` entries. `strengths` are λ₁/2 and λ₂/2.
+    `gain` gets the sum of squared slopes that steps on the rows, which may follow, would have met.
     """
     number = w.dtype.type
     zero, one, half = number(0.0), number(1.0), number(0.5)
@@ -257,7 +256,7 @@ def fit_labels(
         for a in range(n_features):
             s.local[by_label.features[start + a]] = a
             s.w[a] = w[by_label.places[start + a]]
-        n_own, n = take_members(k, data, by_label, near_times, s)
+        n_own, n = take_members(k, data, by_label, near_entries[k], s)
         take_columns(n_own, n, n_features, data, s)
         for t in range(n):
             s.v[t] = one - bias[k] if t < n_own else one + bias[k]

@@ -92,5 +92,6 @@ def observed_pairs(
         counts.data *= counts.data >= min_count
         counts.eliminate_zeros()
     counts.sort_indices()
-    indptr, classes = counts.indptr.astype(np.int64), counts.indices.astype(np.int32)
+    indptr = counts.indptr.astype(np.int64, copy=False)
+    classes = counts.indices.astype(np.int32, copy=False)
     return Pairs(indptr, classes, rows.astype(np.float32))

@@ -224,3 +224,12 @@ def test_very_few_rows(n):
     has_features = np.diff(X.indptr) > 0
     own = (X @ W.T + b)[np.arange(n), np.arange(n)]
     assert (own[has_features] > 0).all()
+
+
+@pytest.mark.parametrize("unit", [1e-15, 1e15])
+def test_features_of_any_size_are_fitted(unit):
+    rng = np.random.default_rng(6)
+    X, Y = sparse_rows(rng, 60, 8, 0.5), label_matrix(rng, 60, 4)
+    one = observed(label_weight="independent", alpha=1e-3).fit(X, Y)
+    two = observed(label_weight="independent", alpha=1e-3 * unit**2).fit(X * unit, Y)
+    np.testing.assert_allclose(parts_of(two)[0] * unit, parts_of(one)[0], atol=1e-4)

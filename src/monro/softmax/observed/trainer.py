@@ -161,10 +161,9 @@ class ObservedTrainer(Trainer):
         """Raise DivergenceError if weights are not finite."""
         state = self.state
         if not np.isfinite(record["loss"]) or not np.isfinite(state.bias).all():
-            raise DivergenceError(
-                f"the weights overflow with learning_rate={self.plan.eta0:g}: use a smaller one, "
-                "or 'auto', or scale the features"
-            )
+            rate = f" with learning_rate={self.plan.eta0:g}: use a smaller one, or 'auto', or"
+            how = ":" if self.plan.by_label else rate
+            raise DivergenceError(f"the weights overflow{how} scale the features")
 
     # ------------------------------------------------------------------------------- measurements
 

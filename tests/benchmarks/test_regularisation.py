@@ -5,12 +5,12 @@ import time
 import numpy as np
 import pytest
 from benchmarks.datasets import Data
+from benchmarks.parts import replaced
 from benchmarks.regularisation import (
     comparison,
     judging,
     l1,
     memory,
-    replaced,
     sentences,
     stability,
     table,

@@ -33,7 +33,7 @@ _RATES = {True: 3.0, False: 24.0}  # by whether labels are independent
 # Batches have no time to come back from long first steps.
 _STREAM_RATE = 3.0
 _EPOCHS = {True: 6, False: 10}
-_VISITS = 30_000  # of rows, at least: few rows take more epochs
+_VISITS = 300_000  # of rows, at least: few rows take more epochs
 _VISITS_BY_LABEL = 2_000  # in passes over labels; of more rows one pass is enough
 
 

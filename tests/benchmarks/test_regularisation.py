@@ -168,6 +168,7 @@ def test_parts_are_chosen_by_name():
     assert wanted("softmax/MNIST,memory", quick=False) == [
         ("softmax", "MNIST"),
         ("memory", "WikiText-2 two words"),
+        ("memory", "WikiText-2 two words by default"),
     ]
     with pytest.raises(SystemExit, match="unknown part 'x'"):
         wanted("x", quick=False)
@@ -187,7 +188,7 @@ def test_only_parts_with_results_are_in_the_document():
     assert text.startswith("| over seeds")
     assert "Greatest strength at most 3 times the least: 0 of 1; not iris (4.0)." in text
     assert "Greatest test log-loss at most 1.01 times the least: 1 of 1." in text
-    assert "Memory at most 2 times the weights, and the rows: 1 of 2; not alpha auto (1.200)." in (
+    assert "at most 2 times the dense weights, and the rows: 1 of 2; not alpha auto (1.200)." in (
         memory.table([{"set": "words"} | fits])
     )
     assert table({"parts": {}}) == "Not measured yet."

@@ -55,7 +55,7 @@ def follow(*models, n_rows=100, unit=1.0):
     return follow_path(models, weights, n_rows, ridge_strengths(unit), lines.append), lines
 
 
-@pytest.mark.parametrize(("n", "folds", "times"), [(100, 5, 4), (600, 5, 1), (5000, 3, 1)])
+@pytest.mark.parametrize(("n", "folds", "times"), [(100, 5, 8), (600, 5, 1), (5000, 3, 1)])
 def test_few_rows_are_all_judged(n, folds, times):
     rows = labelled_rows(n)
     splits = make_splits(rows, rows.y, None, 0)
@@ -66,6 +66,13 @@ def test_few_rows_are_all_judged(n, folds, times):
     judged = np.concatenate([split.held_out.X for split in splits]).ravel()
     assert sorted(judged) == sorted(list(range(n)) * times)
     assert len({tuple(split.held_out.y) for split in splits}) == folds * times  # other folds
+
+
+def test_many_rows_of_few_features_may_be_folded():
+    rows = labelled_rows(12_000)
+    assert len(make_splits(rows, rows.y, None, 0)) == 1
+    assert len(make_splits(rows, rows.y, None, 0, folds_many=True)) == 3
+    assert len(make_splits(rows, rows.y, None, 0, may_fold=False, folds_many=True)) == 1
 
 
 @pytest.mark.parametrize(

@@ -27,9 +27,12 @@ from monro.rows import Array
 
 _FEW_ROWS, _FOLDS_OF_FEW, _FOLDS = 3000, 5, 3
 _ENOUGH_JUDGED = 5000  # rows: if fewer can be held out, folds
-_MOST_REPEATS, _REPEATED_ROWS = 4, 1000  # folds are drawn again while fewer rows have been judged
+_MOST_REPEATS, _REPEATED_ROWS = 8, 1000  # folds are drawn again while fewer rows have been judged
 _FEWEST_JUDGED, _MOST_JUDGED = 1000, 20_000
 _ENOUGH_PER_FEATURE, _ENOUGH = 50, 3000  # rows to fit: so many tell strengths apart
+# Where at most so many rows are enough to fit, three folds of these and a tenth of all rows (but at
+# least so many) take about as long as one hold-out, or little beside the whole fit.
+_CHEAP, _FEWEST_BESIDE = 10_000, 4000
 
 
 @dataclass(frozen=True)
@@ -51,9 +54,30 @@ class Split:
         return _part(self.rows, self.judged)
 
 
-def rows_to_compare(n_features: int) -> int:
-    """Return how many rows a hold-out needs at most, those fitted and those judged together."""
-    return _enough_to_fit(n_features) + _MOST_JUDGED
+def rows_to_compare(n: int, n_features: int) -> int:
+    """Return how many of n rows strengths are compared on at most, those fitted and those judged.
+
+    Examples
+    --------
+    >>> rows_to_compare(30_000, 1000), rows_to_compare(30_000, 100)
+    (70000, 9000)
+    """
+    return rows_to_fold(n, n_features) or _enough_to_fit(n_features) + _MOST_JUDGED
+
+
+def rows_to_fold(n: int, n_features: int) -> int:
+    """Return how many of n rows to split into folds, even if enough could be held out once.
+
+    0 if the features are too many: then folds cost too much.
+
+    Examples
+    --------
+    >>> [rows_to_fold(n, 100) for n in (30_000, 100_000, 1_000_000)], rows_to_fold(30_000, 1000)
+    ([9000, 15000, 25000], 0)
+    """
+    enough = _enough_to_fit(n_features)
+    beside = min(max(_FEWEST_BESIDE, n // 10), _MOST_JUDGED)
+    return enough + beside if enough <= _CHEAP else 0
 
 
 def _enough_to_fit(n_features: int) -> int:
@@ -85,6 +109,7 @@ def make_splits(
     cv: Any = None,
     *,
     may_fold: bool = True,
+    folds_many: bool = False,
 ) -> list[Split]:
     """Return the splits of a path: by default folds of few rows, one hold-out of many.
 
@@ -104,6 +129,8 @@ def make_splits(
     may_fold : bool
         Whether some thousands of rows may be split into folds, which takes the memory and the time
         of several models.
+    folds_many : bool
+        Whether more rows are split into folds, too.
     """
     n = rows.y.size
     judged = rows_to_judge(n, rows.X.shape[1])
@@ -116,7 +143,7 @@ def make_splits(
     units = n if numbers is None else np.unique(numbers).size
     if units == n:
         numbers = None  # no rows that must stay together
-    many = judged >= _ENOUGH_JUDGED or not may_fold
+    many = not may_fold or (judged >= _ENOUGH_JUDGED and not folds_many)
     if cv is None and n >= _FEW_ROWS and many and units > 1:
         return [_split(rows, *_one_hold_out(n, judged, strata, numbers, seed))]
     folds = min(int(cv or (_FOLDS_OF_FEW if n < _FEW_ROWS else _FOLDS)), units)

@@ -32,6 +32,7 @@ from monro.fitting.run import LabelledRows, Run
 from monro.fitting.splits import (
     make_splits,
     pairs_of,
+    rows_to_fold,
     times_judged,
 )
 from monro.linear.algorithms.solver_base import NEARLY_SETTLED, SETTLED
@@ -172,7 +173,13 @@ class LinearBase(Estimator):
             every = np.arange(rows.y.size)
             strengths = ridge_strengths(mean_sqnorm(problems[0].examples.rows, every))
         splits = make_splits(
-            rows, self._strata(rows.y), numbers, run.seed, cv, may_fold=may_fold(problems)
+            rows,
+            self._strata(rows.y),
+            numbers,
+            run.seed,
+            cv,
+            may_fold=may_fold(problems),
+            folds_many=rows.y.size <= rows_to_fold(n, rows.X.shape[1]),
         )
         if not splits:
             return StrengthPath(STREAM_ALPHA, [])._asdict(), ()

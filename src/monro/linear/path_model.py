@@ -129,7 +129,7 @@ def sample_rows(
     n = rows.y.size
     entries = rows.X.size if isinstance(rows.X, np.ndarray) else rows.X.data.size
     most = max(_FEWEST_ROWS, n * _MOST_ENTRIES // max(1, entries))
-    enough = rows_to_compare(rows.X.shape[1])
+    enough = rows_to_compare(n, rows.X.shape[1])
     if strata is not None:
         fewest = np.unique(strata, return_counts=True)[1].min()
         enough = max(enough, _FEWEST_OF_A_CLASS * n // int(fewest))

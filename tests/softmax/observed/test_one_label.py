@@ -44,8 +44,9 @@ def trainer_of(problem, alpha=0.01, l1_ratio=0.0, *, near_times=100, fit_interce
         fit_intercept, "float64", by_label=True, strongest=0.0,
     )  # fmt: skip
     state = first_state(problem, plan)
-    rng = np.random.default_rng(0)
-    return LabelTrainer(problem, plan, state, near_times=near_times, rng=rng, **more)
+    trainer = LabelTrainer(problem, plan, state, rng=np.random.default_rng(0), **more)
+    trainer.near_times = near_times
+    return trainer
 
 
 def draw(trainer, rows):
@@ -80,19 +81,26 @@ def weights_of_rows(X, Y, k, times, sample, weight):
     return c
 
 
-def swept(X, y, c, w, b, mask, order, l1, ridge, sweeps, intercept):
+def swept(X, y, c, w, b, mask, order, l1, ridge, sweeps, settled, intercept):
     """Sweeps of coordinate descent on ``Σ c (1 - y s)₊² + l1 ‖w‖₁ + ridge/2 ‖w‖²``, in NumPy."""
+    most = 0.0
     for _ in range(sweeps):
+        change = 0.0
         for j in [j for j in order if mask[j]]:
             v = 1 - y * (X @ w + b)
             g, active = -(c * np.maximum(v, 0) * y * X[:, j]).sum(), c * X[:, j] ** 2 * (v > 0)
             m = (active.sum() + (c * X[:, j] ** 2).sum()) / 2
             moved = m * w[j] - g
-            w[j] = (moved - np.clip(moved, -l1 / 2, l1 / 2)) / (m + ridge / 2)
+            new = (moved - np.clip(moved, -l1 / 2, l1 / 2)) / (m + ridge / 2)
+            change += m * (new - w[j]) ** 2
+            w[j] = new
         if intercept:
             v = 1 - y * (X @ w + b)
             m = ((c * (v > 0)).sum() + c.sum()) / 2
             b += (c * np.maximum(v, 0) * y).sum() / m
+        most = max(most, change)
+        if change <= settled * most:
+            break
     return w, b
 
 
@@ -106,6 +114,7 @@ def test_a_pass_is_that_of_numpy(times, l1_ratio, intercept):
     trainer = trainer_of(problem, alpha, l1_ratio, near_times=times, fit_intercept=intercept)
     sample = [3, 8, 20, 21, 33]
     draw(trainer, sample)
+    trainer.sweeps, trainer.settled = sweeps, settled = 6, 0.2
     start = rng.standard_normal(problem.pairs.size)
     trainer.state.w[:] = start
     first, _ = parts(trainer)
@@ -118,7 +127,9 @@ def test_a_pass_is_that_of_numpy(times, l1_ratio, intercept):
         c = weights_of_rows(X, Y, k, times, sample, weight)
         y, dense = 2.0 * Y[:, k] - 1, np.asarray(X.todense())
         l1, ridge = 40 * alpha * l1_ratio, 40 * alpha * (1 - l1_ratio)
-        w, one = swept(dense, y, c, first[k], b[k], mask[k], order, l1, ridge, 3, intercept)
+        w, one = swept(
+            dense, y, c, first[k], b[k], mask[k], order, l1, ridge, sweeps, settled, intercept
+        )
         np.testing.assert_allclose(found[k], w, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(bias[k], one, rtol=1e-9, atol=1e-12)
     assert trainer.state.gain.min() >= FIRST_SLOPE * mean_square(problem.rows.X)

@@ -21,10 +21,11 @@ from monro.softmax.observed.pairs import Pairs
 from monro.softmax.observed.problem import ObservedProblem
 from monro.softmax.observed.trainer import FIRST_SLOPE, ObservedTrainer, mean_square
 
-_SWEEPS = 3  # of a pass
+_SWEEPS = 20  # of a pass, at most
+SETTLED = 0.01  # of the change that a sweep has made: a smaller one ends the pass
 # The entries of the rows near a label, for each entry of its own rows; of labels with very many
 # rows fewer, as they take memory.
-_NEAR_TIMES, _FEWEST_TIMES, _MOST_NEAR = 100, 10, 1 << 21
+NEAR_TIMES, _FEWEST_TIMES, _MOST_NEAR = 100, 10, 1 << 21
 # Rows of the sample, and for each row of an average label.
 _SAMPLE, _SAMPLE_TIMES = 256, 10
 _PARTS = 64  # of a pass, at most, for threads and progress
@@ -52,27 +53,20 @@ def pairs_by_label(pairs: Pairs, n_classes: int) -> ByLabel:
 class LabelTrainer(ObservedTrainer):
     """Takes passes over the labels, each a problem of its own; all share a sample of the rows."""
 
-    def __init__(
-        self,
-        problem: ObservedProblem,
-        *arguments: Any,
-        near_times: int = _NEAR_TIMES,
-        **settings: Any,
-    ):
+    def __init__(self, problem: ObservedProblem, *arguments: Any, **settings: Any):
         super().__init__(problem, *arguments, **settings)
         X, y, weight = problem.rows
         own = problem.sets.of(y, problem.n_classes)
         having, own_rows = _structure(X.tocsc()), _structure(own.tocsc())
         self._data = LabelRows(_lists(X), having, own_rows, weight.astype(X.dtype))
         self._by_label = pairs_by_label(problem.pairs, problem.n_classes)
-        self.sweeps = _SWEEPS
+        self.sweeps, self.settled, self.near_times = _SWEEPS, SETTLED, NEAR_TIMES
         self._n_sampled = min(
             self.size, max(_SAMPLE, _SAMPLE_TIMES * own.nnz // max(problem.n_classes, 1))
         )
-        entries = own.T @ np.diff(X.indptr).astype(np.float64)
-        self._near_entries = near_entries(entries, near_times)
-        self._cost = entries + self._near_entries  # of a label, at most
-        most = int(min(X.nnz, self._cost.max(initial=0)))
+        self._own_entries = own.T @ np.diff(X.indptr).astype(np.float64)
+        entries = self._own_entries + near_entries(self._own_entries, NEAR_TIMES)
+        most = int(min(X.nnz, entries.max(initial=0)))
         features = int(np.diff(self._by_label.indptr).max(initial=0))
         self._scratches: queue.SimpleQueue[Scratch] = queue.SimpleQueue()
         for _ in range(self.n_jobs):
@@ -83,7 +77,7 @@ class LabelTrainer(ObservedTrainer):
         """Take a pass with another sample; the loss is that after it, by its sample."""
         problem, plan, state = self.problem, self.plan, self.state
         number = state.w.dtype.type
-        sample = self._draw()
+        sample, near = self._draw(), near_entries(self._own_entries, self.near_times)
         half = 0.5 * plan.alpha * self.rows_so_far
         strengths = number(half * plan.l1_ratio), number(half * (1.0 - plan.l1_ratio))
         first_gain = number(FIRST_SLOPE * mean_square(problem.rows.X))
@@ -91,14 +85,14 @@ class LabelTrainer(ObservedTrainer):
         def work(first: int, last: int) -> float:
             scratch = self._scratches.get()
             loss: float = fit_labels(
-                first, last, self._data, self._by_label, sample, self._near_entries, strengths,
-                self.sweeps, plan.fit_intercept, first_gain, state.w, state.gain, state.bias,
-                scratch,
+                first, last, self._data, self._by_label, sample, near, strengths,
+                self.sweeps, number(self.settled), plan.fit_intercept, first_gain, state.w,
+                state.gain, state.bias, scratch,
             )  # fmt: skip
             self._scratches.put(scratch)
             return loss
 
-        bounds = self._parts()
+        bounds = self._parts(near)
         run = map if self._pool is None else self._pool.map
         total, done = 0.0, 0
         for loss, last in zip(run(work, bounds[:-1], bounds[1:]), bounds[1:], strict=True):
@@ -113,9 +107,9 @@ class LabelTrainer(ObservedTrainer):
         rows = np.sort(self.rng.choice(self.size, self._n_sampled, replace=False))
         return sample_of(self.problem.rows.X, rows)
 
-    def _parts(self) -> Array:
+    def _parts(self, near: Array) -> Array:
         """Return the bounds of ranges of labels that take about equally long."""
-        cost = np.cumsum(self._cost + self._n_sampled)
+        cost = np.cumsum(self._own_entries + near + self._n_sampled)
         wanted = cost[-1] * np.arange(1, _PARTS) / _PARTS
         inner = np.searchsorted(cost, wanted)
         return np.unique(np.concatenate([[0], inner, [self.problem.n_classes]]))

@@ -77,6 +77,7 @@ class Scratch(NamedTuple):
     e: Array  # (entries,)
     w: Array  # (features,)
     most: Array  # (features,): H
+    square: Array  # (features,): sums of squared slopes
 
 
 def new_scratch(
@@ -98,6 +99,7 @@ def new_scratch(
         np.empty(most_features + 2, np.int64),
         np.empty(n_entries, u4),
         np.empty(n_entries, dtype),
+        np.empty(most_features, dtype),
         np.empty(most_features, dtype),
         np.empty(most_features, dtype),
     )
@@ -234,6 +236,7 @@ def fit_labels(
     near_entries: Array,
     strengths: tuple[Any, Any],
     sweeps: int,
+    settled: Any,
     fit_intercept: bool,
     first_gain: Any,
     w: Array,
@@ -274,7 +277,9 @@ def fit_labels(
             if s.w[a] != zero:
                 move(s.members, s.e, p, stop, s.w[a], s.v)
                 move(sample.columns.indices, sample.columns.data, q, end, s.w[a], s.v_sample)
-        for sweep in range(sweeps):
+        first_change = zero
+        for _ in range(sweeps):
+            change = zero
             for a in range(n_features):
                 feature = by_label.features[start + a]
                 p, stop = s.column[a], s.column[a + 1]
@@ -283,14 +288,14 @@ def fit_labels(
                 more = slope(
                     sample.columns.indices, sample.columns.data, q, end, s.v_sample, s.c_sample
                 )
-                if sweep == sweeps - 1:
-                    gain[by_label.places[start + a]] = first_gain + number(4.0) * (square + more[2])
+                s.square[a] = square + more[2]
                 m = half * (h + more[1] + s.most[a])
                 if m <= zero:  # all these rows have weight 0
                     continue
                 moved = m * s.w[a] - (g + more[0])
                 new = (moved - min(max(moved, -l1), l1)) / (m + ridge)
                 d = new - s.w[a]
+                change += m * d * d
                 if d != zero:
                     s.w[a] = new
                     move(s.members, s.e, p, stop, d, s.v)
@@ -306,8 +311,13 @@ def fit_labels(
                     s.v[t] += -d if t < n_own else d
                 for t in range(sample.rows.size):
                     s.v_sample[t] += d
+            first_change = max(change, first_change)
+            if change <= settled * first_change:
+                break
         loss += loss_of(s.v, s.c, n) + loss_of(s.v_sample, s.c_sample, sample.rows.size)
         for a in range(n_features):
             w[by_label.places[start + a]] = s.w[a]
+            if sweeps > 0:
+                gain[by_label.places[start + a]] = first_gain + number(4.0) * s.square[a]
             s.local[by_label.features[start + a]] = -1
     return loss

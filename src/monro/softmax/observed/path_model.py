@@ -13,6 +13,7 @@ from monro.fitting.watching import watched_rows
 from monro.progress import Progress
 from monro.rows import Array, as_rows
 from monro.softmax.observed.calibration import judge
+from monro.softmax.observed.label_trainer import NEAR_TIMES, SETTLED, LabelTrainer
 from monro.softmax.observed.planning import (
     Labels,
     applied,
@@ -27,9 +28,9 @@ from monro.softmax.training.planning import STREAM_ALPHA
 from monro.softmax.training.problem import squared_lengths
 
 _PATH_EPOCHS = 3  # of each strength
-# Of one label after the other: entries of the rows near a label for each of its own. With fewer the
-# same strengths are best.
-_PATH_TIMES = 10
+# Of one label after the other: entries of the rows near a label for each of its own, and when
+# sweeps end. The same strengths are best as with the values of whole fits.
+_PATH_TIMES, _PATH_SETTLED = 30, 0.1
 # Rows held out that the strength of independent labels is judged by, by their best labels.
 _MOST_JUDGED = 5000
 
@@ -60,11 +61,11 @@ class ObservedPathModel(PathModel):
         problem = make_problem(estimator, training, labels, n_classes)
         plan = make_observed_plan(estimator, problem, labels, "")
         self.plan = plan._replace(epochs=min(_PATH_EPOCHS, plan.epochs), strongest=0.0)
-        settings = {"near_times": _PATH_TIMES} if plan.by_label else {}
         rng = np.random.default_rng([seed, 1])
         state = first_state(problem, plan)
-        self.trainer = make_trainer(problem, self.plan, state, rng=rng, n_jobs=n_jobs, **settings)
-        self.calibrations: dict[float, Array] = {}  # by alpha·N, of independent labels
+        self.trainer = make_trainer(problem, self.plan, state, rng=rng, n_jobs=n_jobs)
+        if isinstance(self.trainer, LabelTrainer):
+            self.trainer.near_times, self.trainer.settled = _PATH_TIMES, _PATH_SETTLED
         held_out = split.held_out
         if plan.label_weight == INDEPENDENT and held_out.y.size > _MOST_JUDGED:
             held_out = held_out.take(watched_rows(held_out.y.size, _MOST_JUDGED))
@@ -79,20 +80,24 @@ class ObservedPathModel(PathModel):
 
     def losses(self) -> Array:
         """Return the loss of each row that is held out."""
-        trainer, problem = self.trainer, self.trainer.problem
         if self.plan.label_weight == INDEPENDENT:
-            X, y, _ = self.held_out
-            least = 0.5 / self.n_rows
-            weights, n_jobs = trainer.weights(), trainer.n_jobs
-            loss, calibration = judge(weights, X, y, problem.sets, least, n_jobs)
-            self.calibrations[trainer.plan.alpha * self.n_rows] = calibration
-            return loss
-        return trainer.loss_of(self.held_out)
+            return self._judge()[0]
+        return self.trainer.loss_of(self.held_out)
 
-    def calibration_at(self, total: float) -> Array:
-        """Return the calibration of the strength that is nearest to this alpha·N."""
-        nearest = min(self.calibrations, key=lambda tried: abs(np.log(tried / total)))
-        return self.calibrations[nearest]
+    def calibration_at(self, alpha: float) -> Array:
+        """Return what makes probabilities of the scores of independent labels, of this strength."""
+        trainer = self.trainer
+        if isinstance(trainer, LabelTrainer):  # as all rows will be fitted
+            trainer.near_times, trainer.settled = NEAR_TIMES, SETTLED
+            trainer.state.w[:] = 0.0
+        self.refit(alpha)
+        return self._judge()[1]
+
+    def _judge(self) -> tuple[Array, Array]:
+        trainer = self.trainer
+        X, y, _ = self.held_out
+        sets, least = trainer.problem.sets, 0.5 / self.n_rows
+        return judge(trainer.weights(), X, y, sets, least, trainer.n_jobs)
 
     def count_nonzeros(self) -> int:
         """Return the number of weights that are not zero."""
@@ -119,7 +124,7 @@ def choose_alpha(
     ]
     strengths = ridge_strengths(float(lengths.mean()))
     if labels.independent:  # of labels by the dozen the best penalties are stronger
-        strengths = strengths._replace(first=strengths.first - 1)
+        strengths = strengths._replace(first=strengths.first - 2)
     with ExitStack() as stack:
         progress = stack.enter_context(
             Progress(estimator.verbose > 0, "strength", strengths.values.size, rows.y.size)
@@ -131,9 +136,9 @@ def choose_alpha(
         path = follow_path(
             models, weights, rows.y.size, strengths, progress.step, times=times, n_jobs=n_jobs
         )
-    chosen = path._asdict()
-    if labels.independent:
-        total = path.alpha_ * rows.y.size
-        found = [model.calibration_at(total) for model in models]
-        chosen["calibration_"] = np.mean(found, axis=0).tolist()
+        chosen = path._asdict()
+        if labels.independent:
+            total = path.alpha_ * rows.y.size
+            found = [model.calibration_at(total / model.n_rows) for model in models]
+            chosen["calibration_"] = np.mean(found, axis=0).tolist()
     return chosen

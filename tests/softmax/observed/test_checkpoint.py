@@ -81,7 +81,7 @@ def test_the_same_seed_gives_the_same_bits(kind):
     settings = {"max_epochs": 3, **CASES[kind]}
     assert_same_bits(*(observed(**settings).fit(X, y) for _ in range(2)))
     model, other = observed(**settings).fit(X, y), observed(**settings, random_state=1).fit(X, y)
-    # By all of so few rows one label after the other is the same for all seeds; so may strengths be.
+    # One label at a time is the same for all seeds if rows are so few; strengths may be, too.
     assert (np.abs(other.coef_ - model.coef_).max() > 0) == (kind not in ("independent", "auto"))
 
 

@@ -61,7 +61,7 @@ def _gowalla() -> Labelled:
 
 
 def _planted() -> Labelled:
-    rows, tests = planted.planted(planted.AMAZON, 0), planted.planted(planted.AMAZON, 1, 10_000)
+    rows, tests = planted.planted(planted.AMAZON, 0), planted.planted(planted.AMAZON, 1, 5_000)
     return _tf_idf(Labelled(*rows, *tests))
 
 

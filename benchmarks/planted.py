@@ -58,8 +58,7 @@ def planted(shape: Shape, seed: int, rows: int | None = None) -> tuple[sp.csr_ma
     sizes = 1 + rng.poisson(shape.labels_of_row - 1.0, n)
     row_of = np.repeat(np.arange(n), sizes)
     label = topic[row_of] * LABELS_OF_TOPIC + drawn(rng, in_topic, row_of.size)
-    Y = sp.csr_matrix((np.ones(label.size, np.float32), (row_of, label)), (n, shape.labels))
-    Y.data[:] = 1.0
+    Y = sp.csr_matrix((np.ones(label.size, bool), (row_of, label)), (n, shape.labels))
     first = Y.indptr[:-1].astype(np.int64)
     kind = rng.random((n, shape.words), dtype=np.float32)
     which = first[:, None] + (rng.random((n, shape.words)) * np.diff(Y.indptr)[:, None]).astype(int)
